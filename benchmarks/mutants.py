@@ -1,7 +1,7 @@
 """Mutation pass over matrixrl.core: which small changes of the code does no test notice?
 
     make mutants
-    python benchmarks/mutants.py --every 10 --module radius --module sets/normalised    # with cosmic-ray installed
+    python benchmarks/mutants.py --every 10 --module radius --module sets/balls    # with cosmic-ray installed
 
 Cosmic Ray makes the mutants: another arithmetic, comparison or Boolean operator, another number, a removed `not`, a
 loop that is left out. Left out are mutants that are the same program (in annotations), and kinds that fail at once
@@ -48,20 +48,18 @@ RADII = ["supermartingale", "block_radius", "radius_theorem", "radius_self_norma
 SETS = ["eq6_frobenius_ball", "eq5_column_ball", "normalised_set", "eq7_eq8_closed_forms"]
 FIRST = {
     "backup": ["lemma_optimism", "certificates", "special_cases", "ties_by_estimate"],
-    "bounds": ["explicit_bound", "theorems_bounds", "eq9_kernel_form"],
-    "columns": ["large_state_sets"],
     "confidence": ["supermartingale", "certificates", "explicit_bound"],
     "dual": ["eq9_kernel_form"],
     "embedding": ["theorems_bounds", "reward_alarm"],
     "matrix_bounds": ["normalised_set", "certificates", "lemma_optimism", "sandwich"],
     "models/ridge": ["eq2_eq3_estimator"],
+    "models/sampled": ["large_state_sets"],
     "radius": [*RADII, "explicit_bound", "sandwich"],
-    "regularity": ["radius_self_normalised", "explicit_bound", "special_cases"],
+    "regularity": ["radius_self_normalised", "explicit_bound", "special_cases", "theorems_bounds", "eq9_kernel_form"],
     "rewards": ["reward_alarm", "given_rewards", "unknown_rewards", "special_cases", "supermartingale"],
     "sets/base": [*SETS, "every_set_and_radius"],
-    "sets/normalised": ["normalised_set", "eq5_column_ball", "explicit_bound", "every_set_and_radius"],
-    "sets/paper": [*SETS, "explicit_bound"],
-    "sets/sandwich": ["sandwich", "explicit_bound"],
+    "sets/balls": [*SETS, "explicit_bound", "every_set_and_radius"],
+    "sets/combined": ["sandwich", "explicit_bound", "every_set_and_radius"],
 }
 """Tests in tests/paper that are run first, by the name of the module."""
 THEN = ["tests/core", "tests/paper"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from matrixrl import FiniteMDP, MatrixRL, make, run_seeds, solve
 from matrixrl.core import RADII, SETS
-from matrixrl.core.columns import column_sampler
+from matrixrl.core.models.sampled import column_sampler
 from matrixrl.features import Features, TablePhi
 from matrixrl.play import Simulation
 from matrixrl.problems import low_rank

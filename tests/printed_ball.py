@@ -34,6 +34,6 @@ def root_max_norms(design):
     """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root: (B, P)."""
     if hasattr(design, "counts"):
         return np.sqrt(design.width_sq)
-    eigenvalues, vectors = np.linalg.eigh(design.design.matrix)
+    eigenvalues, vectors = np.linalg.eigh(design.matrix)
     root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
     return np.stack([np.abs(design.rows @ r).max(axis=1) for r in root])

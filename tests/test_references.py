@@ -148,6 +148,6 @@ def test_an_environment_and_an_agent_by_reference():
     with pytest.raises(InvalidInput, match="agent must be a name, an algorithm or a subclass"):
         make_algorithm("matrixrl.references:is_reference", trust_code=True)
     with pytest.raises(UntrustedCode, match="set 'matrixrl"):
-        make_algorithm("matrix-rl", {"set": "matrixrl.core.sets.paper:FrobeniusBall"})
-    made = make_algorithm("matrix-rl", {"set": "matrixrl.core.sets.paper:FrobeniusBall"}, trust_code=True)
+        make_algorithm("matrix-rl", {"set": "matrixrl.core.sets.balls:FrobeniusBall"})
+    made = make_algorithm("matrix-rl", {"set": "matrixrl.core.sets.balls:FrobeniusBall"}, trust_code=True)
     assert type(made.settings.set).__name__ == "FrobeniusBall"

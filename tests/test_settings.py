@@ -17,7 +17,7 @@ from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
 from matrixrl.checks import fail
 from matrixrl.core.radius import ConstantRadius
 from matrixrl.core.sets import NormalisedBall, PaperBall, ValueTargetedSet
-from matrixrl.core.sets.paper import FrobeniusBall
+from matrixrl.core.sets.balls import FrobeniusBall
 from matrixrl.errors import UnknownName
 from matrixrl.settings import Settings, describe_settings, flag, one_of, optional, plain_value, real, setting, whole
 from named_agents import AGENTS

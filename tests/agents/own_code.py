@@ -7,7 +7,7 @@ import numpy as np
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.baselines import PSRL
 from matrixrl.core import Radius
-from matrixrl.core.sets.paper import FrobeniusBall
+from matrixrl.core.sets.balls import FrobeniusBall
 
 
 class Unnamed(FiniteAlgorithm):

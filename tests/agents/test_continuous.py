@@ -321,7 +321,7 @@ def test_a_change_of_unit_starts_the_points_anew():
             model.update(part)
         plan = plan_of(model, settings, rng)
         answers.append(plan.q(0, *model.bounds(0.0).describe(np.array([[0.5, 0.5], [-1.0, 0.2]]))))
-        assert np.abs(model.map.factor.points).max() <= 1.0
+        assert np.abs(model.map.points).max() <= 1.0
     np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)
 
 

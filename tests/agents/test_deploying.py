@@ -18,7 +18,7 @@ from matrixrl import (
     Task,
     evaluate,
 )
-from matrixrl.core.policy_bounds import PolicyIntervals
+from matrixrl.core.backup import PolicyIntervals
 from matrixrl.core.start import Start
 from matrixrl.play.ledger import CertifiedPolicy
 from matrixrl.problems import low_rank, tabular

@@ -16,7 +16,7 @@ from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.baselines import PSRL
 from matrixrl.core import Radius
 from matrixrl.core.radius import ConstantRadius
-from matrixrl.core.sets.paper import FrobeniusBall
+from matrixrl.core.sets.balls import FrobeniusBall
 from matrixrl.features import FunctionPhi, TablePhi, TablePsi
 from matrixrl.problems import low_rank
 from matrixrl.settings import Settings, real, setting

@@ -10,7 +10,7 @@ from agents.own_code import AlsoUnnamed, OwnBall, Posterior, Shrinking, Unnamed
 from hostile import header_of
 from matrixrl import Agent, CheckpointError, InvalidInput, MatrixRL, make
 from matrixrl.core.radius import ConstantRadius
-from matrixrl.core.sets.paper import FrobeniusBall
+from matrixrl.core.sets.balls import FrobeniusBall
 from matrixrl.errors import UntrustedCode
 from named_agents import AGENTS
 

@@ -10,7 +10,7 @@ import pytest
 
 from matrixrl import Agent, FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.algorithms import DoublingMatrixRL, UCMatrixRL
-from matrixrl.core.likelihood import dirichlet_excess, targeted_beta
+from matrixrl.core.likelihood.radii import dirichlet_excess, targeted_beta
 from matrixrl.core.models import CountModel
 from matrixrl.core.sets import NormalisedBall, ValueTargetedSet
 from matrixrl.linalg import SeenRows

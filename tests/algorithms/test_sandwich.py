@@ -160,7 +160,7 @@ def test_what_is_refused(env, settings, words):
 
 
 def test_the_ball_of_a_sandwich_must_be_normalised():
-    with pytest.raises(InvalidInput, match="ball must be a normalised set"):
+    with pytest.raises(InvalidInput, match="ball must be normalised"):
         Sandwich(FrobeniusBall())
 
 

@@ -121,7 +121,7 @@ def test_an_intersection_is_proven_only_if_its_members_are():
 
     ours = replace(confidence(), set=Intersection(NormalisedBall(), Unproven()))
     assert ours.guarantee == ours.certificate_guarantee == Guarantee(False, "the confidence set declares no proof")
-    with pytest.raises(InvalidInput, match="members must be normalised sets; got frobenius"):
+    with pytest.raises(InvalidInput, match="members must be normalised; got frobenius"):
         Intersection(NormalisedBall(), SETS["frobenius"]())
 
 

@@ -10,7 +10,7 @@ from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SETS
 from matrixrl.core.radius import BlockRadius, ConstantRadius
 from matrixrl.core.sets import CompiledForm, FrobeniusBall, Intersection, NormalisedBall, Reach, Split
-from matrixrl.core.sets.paper import ColumnBall
+from matrixrl.core.sets.balls import ColumnBall
 from matrixrl.play import Simulation
 from matrixrl.problems import Problem
 from matrixrl.records import Guarantee

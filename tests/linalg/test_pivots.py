@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.features.kernels import rbf
-from matrixrl.linalg import choose_pivots
+from matrixrl.features.kernels import choose_pivots, rbf
 
 
 def test_every_point_is_represented_up_to_the_tolerance_and_no_fewer_steps_would_do():

@@ -53,7 +53,7 @@ def test_block_logdet_of_dense_features_is_that_of_the_block(rng):
     whole = agent.algorithm.model.design.logdet[0]
     assert found.sum() == pytest.approx(whole, rel=ALGEBRA)  # block diagonal
     for k, member in enumerate(blocks.members):
-        part = agent.algorithm.model.design.design.matrix[0][np.ix_(member, member)]
+        part = agent.algorithm.model.design.matrix[0][np.ix_(member, member)]
         assert found[k] == pytest.approx(np.linalg.slogdet(part)[1], rel=ALGEBRA)
 
 

@@ -10,8 +10,8 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
-from matrixrl.core.bounds import theorem_3_bound
 from matrixrl.core.dual import DualEstimate, effective_dimension, hat_projection
+from matrixrl.core.regularity import theorem_3_bound
 from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams, kernel_features, transformer_features
 from matrixrl.features.from_kernels import factor_gram
 from matrixrl.problems import low_rank

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from matrixrl import Agent, MatrixRL, evaluate, make, tensor_product
 from matrixrl.core import SETS, Clock, Confidence, SetContext, regularity
-from matrixrl.core.bounds import explicit_bound, first_informative
+from matrixrl.core.regularity import explicit_bound, first_informative
 from matrixrl.core.sets import NormalisedBall, Split
 from matrixrl.features import Features, OneHotPsi, one_hot
 from matrixrl.play import Simulation

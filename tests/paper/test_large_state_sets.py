@@ -9,7 +9,7 @@ from scipy import sparse, stats
 from matrixrl import InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 from matrixrl.core import SETS
-from matrixrl.core.columns import column_sampler, inclusion_probabilities
+from matrixrl.core.models.sampled import column_sampler, inclusion_probabilities
 from matrixrl.features import FunctionPhi, SparsePsi, TablePhi, TablePsi
 from matrixrl.problems import low_rank
 from tolerances import ALGEBRA

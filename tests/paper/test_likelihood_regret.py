@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from matrixrl import FiniteMDP, MatrixRL, Task, run_seeds
-from matrixrl.core.likelihood import reward_bounds
+from matrixrl.core.likelihood.bounds import reward_bounds
 
 
 def one_pair(horizon):

@@ -17,17 +17,17 @@ from scipy.special import betaln, xlogy
 
 from matrixrl.core.compiled.kl_ball import fill_table, gather, largest_mean
 from matrixrl.core.compiled.likelihood import dirichlet_excess as compiled_excess
-from matrixrl.core.likelihood import (
-    KLBall,
+from matrixrl.core.likelihood.kl_ball import KLBall, extreme_means
+from matrixrl.core.likelihood.radii import (
+    NO_BET_SHARE,
+    TOP_SHARE,
     dirichlet_excess,
-    extreme_means,
     log_bet_gain,
     log_marginal,
     log_mixture_gain,
     targeted_beta,
     top_beta,
 )
-from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
 from matrixrl.linalg import OutcomeCounts, SeenRows
 
 LAWS = {

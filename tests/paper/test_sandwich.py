@@ -69,7 +69,7 @@ def both_sides(algorithm, level="agent"):
 
 def data_of(algorithm):
     """Return A_n and C = Σ φψᵀ of the first replica, and the features of all pairs."""
-    return algorithm.model.design.design.matrix[0], algorithm.model.cross_moment[0], algorithm.features.phi.flat
+    return algorithm.model.design.matrix[0], algorithm.model.cross_moment[0], algorithm.features.phi.flat
 
 
 def value_radius(rows, matrix, ridge, log_events):

@@ -10,8 +10,8 @@ import pytest
 
 from matrixrl import FiniteMDP, InvalidInput, run_seeds
 from matrixrl.core import regularity
-from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound, theorem_3_bound
-from matrixrl.core.embedding import embedding, fit_rewards
+from matrixrl.core.embedding import embedding, reward_residual
+from matrixrl.core.regularity import theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
 from matrixrl.play import Simulation, inspect_problem
 from matrixrl.problems import tabular
@@ -92,7 +92,7 @@ def test_a_table_that_is_too_large_is_not_computed(monkeypatch):
     for limit, has_embedding, has_fit in ((48, True, True), (47, False, True), (24, False, True), (23, False, False)):
         monkeypatch.setattr("matrixrl.core.embedding._LARGEST", limit)
         assert (embedding(world.transitions, features) is not None) == has_embedding
-        assert (fit_rewards(world.task.unit_reward, features.phi) is not None) == has_fit
+        assert (reward_residual(world.task.unit_reward, features.phi) is not None) == has_fit
 
 
 @pytest.mark.parametrize("c_core", [0.0, -1.0, math.inf, math.nan])

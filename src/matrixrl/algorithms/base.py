@@ -16,7 +16,7 @@ from matrixrl.algorithms.known_masks import KnownMasks
 from matrixrl.algorithms.plug_ins import is_plug_in, refuse_forgotten
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
-from matrixrl.core.policy_bounds import PolicyIntervals
+from matrixrl.core.backup import PolicyIntervals
 from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted

@@ -1,19 +1,33 @@
-"""Backward induction (YW19 (4)) for B replicas at once, used by every algorithm of the library."""
+"""Bounds on Q as any confidence set gives them, and backward induction with them (YW19 (4)), for B replicas at once."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from matrixrl.core.greedy import greedy_actions, tie_weights
-from matrixrl.core.value_bounds import Ends, PlanArrays, ValueBounds
 from matrixrl.problems.stages import Stages
 from matrixrl.problems.task import total_weight
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
+from matrixrl.tolerances import TIE
 
-__all__ = ["Frame", "ScoredPlan", "backward_induction", "greedy_plan", "optimal_plan", "pessimistic_values"]
+__all__ = [
+    "Frame",
+    "OptimalBounds",
+    "PolicyBounds",
+    "PolicyIntervals",
+    "ScoredPlan",
+    "ValueBounds",
+    "backward_induction",
+    "greedy_plan",
+    "optimal_plan",
+    "pessimistic_values",
+    "policy_bounds",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +73,16 @@ class Frame:
         table: IntArray = np.where(fits, policy, lowest).astype(policy.dtype)
         return table
 
-    def left(self, stage: int) -> float:
-        """Return Σ γ^k over the steps from a stage on: H − h without a discount. Unit rewards are worth no more."""
-        return total_weight(self.discount, self.horizon - stage)
-
     def lefts(self) -> FloatArray:
-        """Return `left` of every stage: (H,)."""
-        return np.array([self.left(h) for h in range(self.horizon)])
+        """Return Σ γ^k over the steps from each stage on, H − h without a discount: (H,)."""
+        if self.discount == 1.0:
+            return np.arange(self.horizon, 0, -1, dtype=np.float64)
+        return np.array([total_weight(self.discount, n) for n in range(self.horizon, 0, -1)])
 
     def ceilings(self) -> FloatArray:
         """Return the largest value that Π of YW19 (4) leaves at every stage: (H,).
 
-        It is H at all stages without a discount, as in the paper, and `left` of each stage with one.
+        It is H at all stages without a discount, as in the paper, and `lefts` with one.
         """
         return np.full(self.horizon, float(self.horizon)) if self.discount == 1.0 else self.lefts()
 
@@ -94,6 +106,83 @@ class Frame:
             q[:, block.stop :] = -np.inf
         if self.allowed is not None:
             np.copyto(q, -np.inf, where=~self.allowed)
+
+
+class OptimalBounds(NamedTuple):
+    """Bounds on Q* of one stage.
+
+    Attributes:
+        lower: (B, A, S) Lower bounds on Q*, not on the Q of a policy.
+        upper: (B, A, S) Upper bounds on Q*.
+        contradicted: (B,) Number of pairs whose bounds contradict the features (misspecification alarm).
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    contradicted: IntArray
+
+
+class ValueBounds(ABC):
+    """Bounds on Q of B replicas, given their data.
+
+    Attributes:
+        n_replicas: Number of replicas B.
+        is_normalised: Whether bounds on expected next values are inside the range of the values.
+        is_two_sided: Whether upper bounds on V* need lower bounds on V*, so that both are backed up together.
+        empty: (B,) Number of pairs that contradict the features (misspecification alarm).
+        most: (A, S) or (B, A, S) Upper bounds on unit rewards.
+        least: (A, S) or (B, A, S) Lower bounds on unit rewards.
+    """
+
+    n_replicas: int
+    is_normalised: bool
+    is_two_sided: ClassVar[bool] = False
+    empty: IntArray
+    most: FloatArray
+    least: FloatArray
+
+    @abstractmethod
+    def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on Q (B, A, S): upper for values above V* (sign 1), or lower (sign -1) for any policy.
+
+        Args:
+            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+
+    @abstractmethod
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the expected next value (B, A, S) that hold for any values (B, S), also negative ones.
+
+        Such values are those of a policy that was chosen by the data.
+        """
+
+    def restricted(self, pairs: BoolArray) -> ValueBounds:  # noqa: ARG002
+        """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
+        return self
+
+    def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
+        """Return bounds on Q* from bounds (B, S) on V* of the next stage, or from None at the last stage.
+
+        By default each side is backed up by itself: what holds for any values holds for V*.
+        """
+        nothing = np.zeros(self.n_replicas, dtype=np.int64)
+        return OptimalBounds(self.q(lower, sign=-1.0), self.q(upper), nothing)
+
+    def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:  # noqa: ARG002
+        """Return the compiled backup of the upper (sign 1) or lower (sign -1) bounds; None if NumPy is used.
+
+        It is a function of the arguments of `core.compiled.backup.fill_plan` from `reward` on.
+        """
+        return None
+
+    def compiled_policy_backup(self) -> Callable[..., None] | None:
+        """Return the compiled backup of lower bounds on the values of a policy, or None if NumPy is used.
+
+        It is a function of the replica, the end state or -1, its values (H,), the discount, the policy (H, S), and the
+        values (H+1, S) that are filled in.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +240,8 @@ def backward_induction(
         visit: Function that is called with each stage and its Q (B, A, S), which it may change.
     """
     values = np.zeros((n_replicas, frame.horizon + 1, frame.n_states))
-    ends, last = frame.end_values(), frame.horizon - 1
+    ends = None if frame.end_state is None else frame.end_values()
+    last, excludes = frame.horizon - 1, frame.stages is not None or frame.allowed is not None
     for h in reversed(range(frame.horizon)):
         following = values[:, h + 1] if frame.discount == 1.0 else frame.discount * values[:, h + 1]
         if isinstance(source, ValueBounds):
@@ -160,7 +250,8 @@ def backward_induction(
         else:
             q = source(h, following)
         if policy is None:
-            frame.exclude(q, h)
+            if excludes:
+                frame.exclude(q, h)
             q.max(axis=1, out=values[:, h])
         else:
             values[:, h] = np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)[:, 0]
@@ -168,7 +259,7 @@ def backward_induction(
             np.clip(values[:, h], 0.0 if low is None else low[h], high[h], out=values[:, h])  # Π of YW19 (4)
         if visit is not None:
             visit(h, q)
-        if frame.end_state is not None:
+        if ends is not None:
             values[:, h, frame.end_state] = ends[h]
     return values
 
@@ -203,30 +294,29 @@ def greedy_plan(
     if isinstance(source, ValueBounds):
         if source.is_two_sided and sign > 0.0:
             return optimal_plan(source, frame, rankings, preference=preference, q_out=q_out)[0]
-        if compiled and source.has_compiled_form(sign=sign):
-            return _compiled_plan(source, frame, rankings, preference, q_out, sign)
+        fill = source.compiled_backup(sign) if compiled else None
+        if fill is not None:
+            return _compiled_plan(fill, source, frame, rankings, preference, q_out, sign)
         high = None if source.is_normalised and sign > 0.0 else frame.ceilings()
         empty = source.empty
-    choice = _Greedy(frame, rankings, preference, q_out)
-    values = backward_induction(source, frame, len(rankings), sign=sign, high=high, visit=choice)
-    return Plan(choice.policy, values, np.zeros(len(rankings), dtype=np.int64) if empty is None else empty)
+    policy, choose = _greedy_choice(frame, rankings, preference, q_out)
+    values = backward_induction(source, frame, len(rankings), sign=sign, high=high, visit=choose)
+    return Plan(policy, values, np.zeros(len(rankings), dtype=np.int64) if empty is None else empty)
 
 
-class _Greedy:
-    """Fills in the policy that is greedy in Q, stage by stage; arguments as of `greedy_plan`."""
+def _greedy_choice(
+    frame: Frame, rankings: FloatArray, preference: FloatArray | None, q_out: FloatArray | None
+) -> tuple[IntArray, Callable[[int, FloatArray], None]]:
+    """Return a policy, and the function that fills it in stage by stage; arguments as of `greedy_plan`."""
+    policy = _empty_policy(frame, len(rankings))
+    tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)[:, :, None]
 
-    def __init__(
-        self, frame: Frame, rankings: FloatArray, preference: FloatArray | None, q_out: FloatArray | None
-    ) -> None:
-        self.policy = _empty_policy(frame, len(rankings))
-        self._tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)[:, :, None]
-        self._preference, self._q_out = preference, q_out
+    def choose(h: int, q: FloatArray) -> None:
+        if q_out is not None:
+            q_out[:, h] = q
+        policy[:, h] = greedy_actions(q, tie_break, preference=None if preference is None else preference[:, h])
 
-    def __call__(self, h: int, q: FloatArray) -> None:
-        if self._q_out is not None:
-            self._q_out[:, h] = q
-        preferred = None if self._preference is None else self._preference[:, h]
-        self.policy[:, h] = greedy_actions(q, self._tie_break, preference=preferred)
+    return policy, choose
 
 
 def _empty_policy(frame: Frame, n_replicas: int) -> IntArray:
@@ -234,12 +324,8 @@ def _empty_policy(frame: Frame, n_replicas: int) -> IntArray:
     return np.empty(shape, dtype=np.min_scalar_type(frame.n_actions - 1))
 
 
-def _ends(frame: Frame) -> Ends:
-    """Return the end state as compiled backups take it, -1 if there is none, with its values and the discount."""
-    return Ends(-1 if frame.end_state is None else frame.end_state, frame.end_values(), frame.discount)
-
-
 def _compiled_plan(
+    fill: Callable[..., None],
     bounds: ValueBounds,
     frame: Frame,
     rankings: FloatArray,
@@ -247,13 +333,24 @@ def _compiled_plan(
     q_out: FloatArray | None,
     sign: float,
 ) -> Plan:
-    """Return the plan of the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
-    values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
-    policy = _empty_policy(frame, len(rankings))
-    tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
-    arrays = PlanArrays(tie_break, _ends(frame), values, policy, frame.choices, preference, q_out, frame.allowed)
-    bounds.fill_in_compiled(arrays, sign=sign)
+    """Return the plan that a compiled backup fills in; rewards of actions that are not allowed are −∞."""
+    n = len(rankings)
+    values = np.zeros((n, frame.horizon + 1, frame.n_states))
+    policy = _empty_policy(frame, n)
+    ties = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
+    rewards = bounds.most if sign > 0.0 else bounds.least
+    rewards = rewards if frame.allowed is None else np.where(frame.allowed, rewards, -np.inf)
+    rewards = np.broadcast_to(rewards, (n, frame.n_actions, frame.n_states)).reshape(n, -1)
+    preferred, found = (
+        np.zeros((0, 0, 0)) if x is None else x.reshape(n, frame.horizon, -1) for x in (preference, q_out)
+    )
+    fill(np.ascontiguousarray(rewards), 0, ties, *_ends(frame), frame.choices, values, policy, preferred, TIE, found)
     return Plan(policy=policy, values=values, empty=bounds.empty)
+
+
+def _ends(frame: Frame) -> tuple[int, FloatArray, float]:
+    """Return the end state as compiled backups take it, -1 if there is none, with its values and the discount."""
+    return -1 if frame.end_state is None else frame.end_state, frame.end_values(), frame.discount
 
 
 def optimal_plan(
@@ -264,22 +361,13 @@ def optimal_plan(
     preference: FloatArray | None = None,
     q_out: FloatArray | None = None,
 ) -> tuple[Plan, FloatArray]:
-    """Return the optimistic plan and lower bounds on V*, backed up together, for bounds that are two-sided.
+    """Return the optimistic plan and lower bounds (B, H+1, S) on V*, backed up together, for two-sided bounds.
 
     The lower bounds hold for V*, not for the value of the plan's policy: that is what `pessimistic_values` bounds.
-
-    Args:
-        bounds: Bounds on next values and rewards.
-        frame: Horizon and sizes.
-        rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
-        preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
-        q_out: (B, H, A, S) Array that is filled in with the optimistic Q.
-
-    Returns:
-        The plan, and lower bounds (B, H+1, S) on V* in unit reward.
+    Arguments are those of `greedy_plan`.
     """
     n, last = len(rankings), frame.horizon - 1
-    choice = _Greedy(frame, rankings, preference, q_out)
+    policy, choose = _greedy_choice(frame, rankings, preference, q_out)
     contradicted = np.zeros(n, dtype=np.int64)
 
     def q_of(h: int, values: FloatArray) -> FloatArray:  # the upper bounds of all replicas, then the lower ones
@@ -289,21 +377,116 @@ def optimal_plan(
         return np.concatenate([found.upper, found.lower])
 
     high = None if bounds.is_normalised else frame.ceilings()
-    both = backward_induction(q_of, frame, 2 * n, high=high, visit=lambda h, q: choice(h, q[:n]))
-    return Plan(choice.policy, both[:n].copy(), bounds.empty + contradicted), both[n:]
+    both = backward_induction(q_of, frame, 2 * n, high=high, visit=lambda h, q: choose(h, q[:n]))
+    return Plan(policy, both[:n].copy(), bounds.empty + contradicted), both[n:]
 
 
 def pessimistic_values(bounds: ValueBounds, policy: IntArray, frame: Frame, *, compiled: bool = False) -> FloatArray:
-    """Return lower bounds (B, H+1, S) on the values of a policy, in unit reward (docs/proofs.md, section 6).
+    """Return lower bounds (B, H+1, S) on the unit values of a policy (B, H, S) (docs/proofs.md, section 6)."""
+    fill = bounds.compiled_policy_backup() if compiled else None
+    if fill is None:
+        return backward_induction(bounds, frame, len(policy), sign=-1.0, high=frame.ceilings(), policy=policy)
+    values = np.zeros((len(policy), frame.horizon + 1, frame.n_states))
+    for b, actions in enumerate(policy):
+        fill(b, *_ends(frame), actions.astype(np.int64), values[b])
+    return values
 
-    Args:
-        bounds: Bounds on next values and rewards.
-        policy: (B, H, S) Action of each stage and state.
-        frame: Horizon and sizes.
-        compiled: Whether to use the compiled backup if there is one for these bounds.
+
+_FIRST, _SECOND, _DIFFERENCE = range(3)
+
+
+class PolicyBounds(NamedTuple):
+    """Bounds on the values of two policies and on their difference, in unit reward.
+
+    Attributes:
+        lower: (3, B, H+1, S) Lower bounds on the values of the first and the second policy, and on their difference.
+        upper: (3, B, H+1, S) Upper bounds, likewise.
     """
-    if compiled and bounds.has_compiled_form(sign=-1.0):
-        values = np.zeros((len(policy), frame.horizon + 1, frame.n_states))
-        bounds.fill_in_lower_values(policy, _ends(frame), values)
-        return values
-    return backward_induction(bounds, frame, len(policy), sign=-1.0, high=frame.ceilings(), policy=policy)
+
+    lower: FloatArray
+    upper: FloatArray
+
+
+class PolicyIntervals(NamedTuple):
+    """Bounds on V(s0) of two policies and on their difference for B replicas, in the environment's unit.
+
+    Attributes:
+        lower: (3, B) Lower bounds for the first policy, for the second one, and on their difference.
+        upper: (3, B) Upper bounds, likewise.
+        empty: (B,) Number of pairs that raise the misspecification alarm.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    empty: IntArray
+
+
+def policy_bounds(
+    bounds: ValueBounds,
+    first: IntArray | FloatArray,
+    second: IntArray | FloatArray,
+    frame: Frame,
+    *,
+    ceiling: FloatArray | None = None,
+) -> PolicyBounds:
+    """Return bounds that hold for any two policies together wherever the confidence set holds.
+
+    The policies may have been chosen by the data, as the bounds on next values hold for all values at once. The
+    probability with which both policies take the same action is backed up with the difference of the next stage, and
+    the rest with the bounds of each policy; the result is never wider than the difference of the separate bounds.
+    """
+    n, horizon, left = bounds.n_replicas, frame.horizon, frame.lefts()
+    lower, upper = np.zeros((2, 3, n, horizon + 1, frame.n_states))
+    for h in reversed(range(horizon)):
+        weights = np.stack([_weights(policy, h, frame.n_actions) for policy in (first, second)])  # (2, B, A, S)
+        common = weights.min(axis=0)
+        alone = weights - common
+        low, high = np.zeros((2, 3, *common.shape))
+        if h < horizon - 1:
+            used = bounds.restricted(weights.max(axis=0) > 0.0)
+            sides = ((lower, -1.0), (upper, 1.0))
+            low, high = (_next_values(used, frame.discount * side[:, :, h + 1], sign) for side, sign in sides)
+        low[:_DIFFERENCE] += bounds.least
+        high[:_DIFFERENCE] += bounds.most
+        if ceiling is not None:
+            np.minimum(high[:_DIFFERENCE], ceiling[:, h], out=high[:_DIFFERENCE])
+        for policy in (_FIRST, _SECOND):
+            lower[policy, :, h] = np.clip(_mean(weights[policy], low[policy]), 0.0, left[h])  # rewards are in [0, 1]
+            upper[policy, :, h] = np.clip(_mean(weights[policy], high[policy]), 0.0, left[h])
+        together = _mean(common, low[_DIFFERENCE]), _mean(common, high[_DIFFERENCE])
+        apart_low = _mean(alone[_FIRST], low[_FIRST]) - _mean(alone[_SECOND], high[_SECOND])
+        apart_high = _mean(alone[_FIRST], high[_FIRST]) - _mean(alone[_SECOND], low[_SECOND])
+        lower[_DIFFERENCE, :, h] = np.maximum(together[0] + apart_low, lower[_FIRST, :, h] - upper[_SECOND, :, h])
+        upper[_DIFFERENCE, :, h] = np.minimum(together[1] + apart_high, upper[_FIRST, :, h] - lower[_SECOND, :, h])
+        if frame.end_state is not None:
+            known = left[h] * frame.end_reward
+            lower[..., h, frame.end_state] = upper[..., h, frame.end_state] = np.array([[known], [known], [0.0]])
+    return PolicyBounds(lower, upper)
+
+
+def _weights(policy: IntArray | FloatArray, stage: int, n_actions: int) -> FloatArray:
+    """Return the probability of each action of a policy at a stage: (B, A, S)."""
+    if policy.ndim == 4:
+        probabilities: FloatArray = policy[:, stage]
+        return probabilities
+    taken = policy[:, stage][:, None, :] == np.arange(n_actions)[:, None]
+    return np.asarray(taken, dtype=np.float64)
+
+
+def _next_values(bounds: ValueBounds, values: FloatArray, sign: float) -> FloatArray:
+    """Return bounds on the expected next values of all pairs: (3, B, S) → (3, B, A, S)."""
+    found = [
+        np.clip(
+            bounds.bound(one, sign=sign),
+            one.min(axis=1)[:, None, None],  # P V is an average of V, also where the set does not use it
+            one.max(axis=1)[:, None, None],
+        )
+        for one in values
+    ]
+    return np.stack(found)
+
+
+def _mean(weights: FloatArray, q: FloatArray) -> FloatArray:
+    """Return the sum of q (B, A, S) over actions, with weights (B, A, S): (B, S)."""
+    total: FloatArray = np.einsum("bas,bas->bs", weights, q)
+    return total

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from matrixrl.checks import fail
-from matrixrl.core.bounds import explicit_bound
 from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
 from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInputs, checked_radius
-from matrixrl.core.regularity import Regularity, regularity, reward_regularity
+from matrixrl.core.regularity import Regularity, explicit_bound, regularity, reward_regularity
 from matrixrl.core.rewards import reward_bounds
 from matrixrl.core.sets import MatrixSet, Sandwich, SetContext
-from matrixrl.core.sets.base import widths
 from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Psi, allowed_part
-from matrixrl.linalg import DiagonalPairs, PairDesign
+from matrixrl.linalg import DiagonalPairs, PairDesign, widths
 from matrixrl.records import BoolArray, FloatArray, Guarantee
 
 __all__ = ["FACTORS", "TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
@@ -104,31 +102,25 @@ class Confidence:
         confidence_set: MatrixSet,
         *,
         ridge: float,
-        exploration: float,
-        delta: float,
-        known_reward: bool,
-        horizon: int,
         part: AllowedPart | None = None,
         end_state: int | None = None,
+        **settings: Any,
     ) -> Confidence:
         """Return the confidence region for features φ and ψ, of a set that is not yet bound to a problem.
 
         The ridge parameter λ is in the units of φ. Constants and blocks follow from `part`, φ of the allowed pairs,
-        which by default is φ of all pairs; the law of `end_state` is known. The others are as the attributes.
+        which by default is φ of all pairs; the law of `end_state` is known. `settings` are exploration, delta,
+        known_reward and horizon.
         """
         part = allowed_part(features.phi, None) if part is None else part
-        constants = regularity(part.features(features), c_core=confidence_set.c_core, ridge=ridge)
         unbound = cls(
             set=confidence_set,
             radius=confidence_set.radius,
-            exploration=exploration,
-            delta=delta,
-            known_reward=known_reward,
-            horizon=horizon,
-            regularity=constants,
+            regularity=regularity(part.features(features), c_core=confidence_set.c_core, ridge=ridge),
             reward_regularity=reward_regularity(part.phi, ridge),
             blocks=part.blocks().knowing(end_state, features.phi.n_states),
             left_out=features.phi.left_out or part.phi.too_small or features.psi.left_out,
+            **settings,
         )
         return unbound.rebound(features.psi)
 
@@ -137,13 +129,8 @@ class Confidence:
         if isinstance(self.set, Sandwich) and not isinstance(psi, OneHotPsi):
             rule = f"must be a ball for these features: {self.set.name!r} needs one-hot ψ and all states"
             fail("set", rule, repr(self.set.name), "Use set='normalised', or leave psi and columns out.")
-        context = SetContext(
-            total=psi.total,
-            d=self.regularity.d,
-            horizon=self.horizon,
-            c_psi=self.regularity.c_psi,
-            c_psi_max_norm=self.regularity.c_psi_max_norm,
-        )
+        k = self.regularity
+        context = SetContext(psi.total, k.d, self.horizon, c_psi=k.c_psi, c_psi_max_norm=k.c_psi_max_norm)
         return replace(self, set=self.set.bind(context))
 
     @property
@@ -191,26 +178,20 @@ class Confidence:
         )
 
     def radii(self, design: PairDesign, clock: Clock, *, level: Level = "agent", blocks: Blocks | None = None) -> Radii:
-        """Return the radii √β of the set, of the alarm and of the rewards.
-
-        Args:
-            design: A_n with the widths of the pairs.
-            clock: Number of the episode n, and number of episodes N.
-            level: Choice of the radius.
-            blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
-
-        Raises:
-            InvalidInput: The radius returns another shape, or numbers that are negative or not finite.
-        """
+        """Return the radii √β of the set, of the alarm and of the rewards, for the pairs of a design."""
         inputs = self.inputs(design, clock, blocks)
-        radius, scale = (_PROVEN, 1.0) if level == "proven" else (self.radius, self.exploration)
-        factor = FACTORS[level]
-        full = checked_radius(radius, inputs)
-        proven = full if type(radius) is BlockRadius else _PROVEN(inputs)
-        rewards = None
-        if not self.known_reward:
-            rewards = factor * scale * checked_radius(radius, replace(inputs, regularity=self.reward_regularity))
-        return Radii(factor * (scale * full), np.maximum(scale * full, proven), rewards)
+        models, alarm = self._sizes(inputs, level, _PROVEN)
+        if self.known_reward:
+            return Radii(models, alarm, None)
+        return Radii(models, alarm, self._sizes(replace(inputs, regularity=self.reward_regularity), level, _PROVEN)[0])
+
+    def _sizes(self, inputs: RadiusInputs, level: Level, proven: Radius) -> tuple[FloatArray, FloatArray]:
+        """Return √β at a level, and that of the alarm; in place of the block radius, the one that is proven is used."""
+        surely = proven(inputs)
+        own = level != "proven" and type(self.radius) is not BlockRadius
+        full = checked_radius(self.radius, inputs) if own else surely
+        full = (1.0 if level == "proven" else self.exploration) * full
+        return FACTORS[level] * full, np.maximum(full, surely)
 
     def largest_radii(self, n_episodes: int) -> tuple[float | None, float | None]:
         """Return upper bounds on the radii of the set and of learned rewards over all data of N episodes.
@@ -235,12 +216,6 @@ class Confidence:
         """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
 
         The radii and ln det A are replaced by their largest values over all data of N episodes.
-
-        Args:
-            n_episodes: Number of episodes N.
-            switch_growth: Growth κ of det A_n up to which a plan is kept.
-            path_delta: Probability δ' that is allowed for chance along the played steps; None bounds expected regret.
-            delay: Largest number D of earlier episodes that a plan did not know of; 0 if no episodes overlap.
         """
         surplus, (radius, reward_radius) = self.set.surplus, self.largest_radii(n_episodes)
         if not self.guarantee or surplus is None or radius is None or reward_radius is None:
@@ -271,19 +246,7 @@ class Confidence:
         blocks: Blocks | None = None,
         allowed: BoolArray | None = None,
     ) -> MatrixBounds | SandwichBounds:
-        """Return the bounds on Q that follow from the data.
-
-        Args:
-            features: Features φ of the pairs, and ψ.
-            design: A_n with the widths of the pairs.
-            core_matrix: (B, d, d_psi) Estimate M_n.
-            clock: Number of the episode n, and number of episodes N.
-            reward: (A, S) or (B, A, S) Unit rewards; used only if rewards are known.
-            reward_moment: (B, d) Σ φr over the unit rewards of the data; used only if rewards are not known.
-            level: Choice of the radius.
-            blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
-            allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
-        """
+        """Return the bounds on Q that follow from A_n, M_n (B, d, d_psi), and unit rewards or Σ φr (B, d)."""
         radii = self.radii(design, clock, level=level, blocks=blocks)
         if design.moment_error is not None:  # what rounding errors of moments add (docs/proofs.md, section 18)
             more = design.moment_error[:, None]
@@ -303,15 +266,9 @@ class Confidence:
         return SandwichBounds(ball, self.set.uses_ball, own, alarm)
 
     def half_widths(self, size: int, clock: Clock, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
-        """Return the half-widths of one-hot pairs with 0, 1, …, T − 1 visits, for a set and a radius that are local.
+        """Return half-widths (m, T) of the m members for one-hot pairs with 0, …, T − 1 visits, and (T,) of rewards.
 
-        Args:
-            size: Number of visits T.
-            clock: Number of the episode n, and number of episodes N; a local radius may depend on N but not on n.
-            level: Choice of the radius.
-
-        Returns:
-            Half-widths (m, T) of the m members of the set, and (T,) of the reward; the latter (0,) if it is known.
+        Set and radius are local: they may depend on N but not on n.
         """
         ridge = self.regularity.ridge
         half_width = np.empty((len(self.set.members), size))
@@ -343,21 +300,10 @@ class Confidence:
         return max(self.horizon - 1, 1)
 
     def value_radii(self, design: PairDesign, clock: Clock, *, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
-        """Return the radius √β_V of the regression of V* − c and that of the alarm, in units of half the range of V*.
-
-        Args:
-            design: A_n with the widths of the pairs.
-            clock: Number of the episode n, and number of episodes N.
-            level: Choice of the radius.
-        """
+        """Return the radii √β_V of the regression of V* − c and of the alarm, in units of half the range of V*."""
         inputs = self.inputs(design, clock)
         inputs = replace(inputs, regularity=self.value_regularity, delta=inputs.delta / self.n_optimal_functions)
-        proven = _PROVEN_VALUES(inputs)
-        own = level != "proven" and type(self.radius) is not BlockRadius
-        full = checked_radius(self.radius, inputs) if own else proven
-        scale = 1.0 if level == "proven" else self.exploration
-        factor = FACTORS[level]
-        return factor * (scale * full), np.maximum(scale * full, proven)
+        return self._sizes(inputs, level, _PROVEN_VALUES)
 
     @property
     def watches_rewards(self) -> bool:

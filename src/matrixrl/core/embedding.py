@@ -11,11 +11,9 @@ from matrixrl.problems import Transitions
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import PROBABILITY
 
-__all__ = ["Embedding", "RewardFit", "embedding", "fit_rewards", "refuted_assumption", "refuted_rewards"]
+__all__ = ["Embedding", "embedding", "refuted_assumption", "refuted_rewards", "reward_residual"]
 
 _LARGEST = 50_000_000  # largest number of entries of P, or of features of all pairs, for which a table is computed
-
-
 _QUICK = 4_000_000  # largest number of entries of P that is checked unasked, which takes at most about a second
 _RESIDUAL = 1e-6  # larger errors of a probability are not rounding errors of the features
 
@@ -40,49 +38,24 @@ class Embedding:
         return self.residual <= _RESIDUAL
 
 
-@dataclass(frozen=True, slots=True)
-class RewardFit:
-    """The least-squares approximation R ≈ φᵀθ of known unit rewards.
+def reward_residual(unit_reward: FloatArray, phi: Phi, allowed: BoolArray | None = None) -> float | None:
+    """Return the largest |R(s,a) − φᵀθ| of unit rewards (S, A) at allowed pairs (S, A), for the least-squares θ.
 
-    Attributes:
-        theta: (d,) Vector θ that minimises the sum of squared residuals.
-        residual: Largest |R(s,a) − φᵀθ|, in unit reward; 0 up to rounding if the rewards are linear in φ.
-    """
-
-    theta: FloatArray
-    residual: float
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the rewards are linear in φ, up to rounding."""
-        return self.residual <= PROBABILITY
-
-
-def fit_rewards(unit_reward: FloatArray, phi: Phi, allowed: BoolArray | None = None) -> RewardFit | None:
-    """Return the least-squares vector θ of rewards in [0, 1] and its largest residual.
-
-    Args:
-        unit_reward: (S, A) Expected unit rewards.
-        phi: Features φ.
-        allowed: (S, A) Allowed actions, whose pairs alone are fitted; None if all are.
-
-    Returns:
-        The approximation, or None if there are too many pairs and features.
+    It is 0 up to rounding, `tolerances.PROBABILITY`, if the rewards are linear in φ, and None if pairs are too many.
 
     >>> from matrixrl.problems import tabular
     >>> problem = tabular(n_states=4, n_actions=2, seed=0)
-    >>> fit_rewards(problem.mdp.task.unit_reward, problem.features.phi).is_exact
-    True
+    >>> reward_residual(problem.mdp.task.unit_reward, problem.features.phi)
+    0.0
     """
     rewards = unit_reward.T.ravel()  # action-major, like the rows of φ
     if isinstance(phi, OneHotPhi):
-        return RewardFit(rewards, 0.0)
+        return 0.0
     if len(rewards) * phi.d > _LARGEST:
         return None
     pairs = _pairs(len(rewards), allowed)
     rows, rewards = phi.rows(pairs), rewards[pairs]
-    theta = np.asarray(np.linalg.lstsq(rows, rewards, rcond=None)[0], dtype=np.float64)
-    return RewardFit(theta, float(np.abs(rewards - rows @ theta).max()))
+    return float(np.abs(rewards - rows @ np.linalg.lstsq(rows, rewards, rcond=None)[0]).max())
 
 
 def _pairs(n_pairs: int, allowed: BoolArray | None) -> IntArray:
@@ -133,14 +106,7 @@ def embedding(transitions: Transitions, features: Features, allowed: BoolArray |
 def refuted_assumption(
     transitions: Transitions, unit_reward: FloatArray | None, features: Features, allowed: BoolArray | None = None
 ) -> str | None:
-    """Return, in words, which assumption of the proofs is false for a known MDP; None if none is, or P is too large.
-
-    Args:
-        transitions: Transition law P.
-        unit_reward: (S, A) Expected unit rewards, if they are learned as linear in φ; None if they are given.
-        features: Features φ and ψ.
-        allowed: (S, A) Allowed actions, of whose pairs alone something is assumed; None if all are.
-    """
+    """Return, in words, which assumption of the proofs is false for a known MDP; None if none is, or P is too large."""
     phi, psi = features.phi, features.psi
     is_tabular = isinstance(phi, OneHotPhi) and isinstance(psi, OneHotPsi)
     if not is_tabular and transitions.n_states**2 * transitions.n_actions <= _QUICK:
@@ -154,17 +120,11 @@ def refuted_assumption(
 
 
 def refuted_rewards(unit_reward: FloatArray, phi: Phi, allowed: BoolArray | None = None) -> str | None:
-    """Return, in words, that rewards (S, A) in [0, 1] are not linear in φ; None if they are, or φ is too large.
-
-    Args:
-        unit_reward: (S, A) Expected unit rewards.
-        phi: Features φ.
-        allowed: (S, A) Allowed actions, whose rewards alone count; None if all are.
-    """
-    fit = fit_rewards(unit_reward, phi, allowed)
-    if fit is None or fit.is_exact:
+    """Return, in words, that unit rewards (S, A) are not linear in φ; None if they are, or φ is too large."""
+    residual = reward_residual(unit_reward, phi, allowed)
+    if residual is None or residual <= PROBABILITY:
         return None
     return (
-        f"learned rewards must be linear in phi, and the best fit misses R by {fit.residual:.2g} of its range. "
+        f"learned rewards must be linear in phi, and the best fit misses R by {residual:.2g} of its range. "
         "Add R to the features, or give the rewards (known_reward=True)"
     )

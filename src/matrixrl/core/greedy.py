@@ -39,13 +39,7 @@ def greedy_actions(
 
 
 def tie_weights(rankings: FloatArray, horizon: int, *, has_preference: bool = False) -> FloatArray:
-    """Return the numbers that are added to Q to break ties, of the shape of `rankings`.
-
-    Args:
-        rankings: Rankings of the actions in [0, 1].
-        horizon: Number of steps H of an episode.
-        has_preference: Whether a preference breaks ties first; the rankings then have a smaller weight.
-    """
+    """Return what is added to Q to break ties, from rankings in [0, 1]; it is smaller below a preference."""
     return (TIE * horizon * (_RANK_SHARE if has_preference else 1.0)) * rankings
 
 
@@ -58,14 +52,7 @@ def lowest_first(n_actions: int, n_replicas: int) -> FloatArray:
 def random_rankings(
     rngs: list[np.random.Generator], n_actions: int, chosen: IntArray | None = None, fill: FloatArray | None = None
 ) -> FloatArray:
-    """Return a random ranking of the actions for each replica, of shape (B, A).
-
-    Args:
-        rngs: One random generator for each of the B replicas.
-        n_actions: Number of actions A.
-        chosen: Replicas that draw a ranking; all by default.
-        fill: (B, A) Rankings of the other replicas, changed in place; zeros by default.
-    """
+    """Return a random ranking (B, A) of the actions of each replica, or of some; `fill` has the others."""
     rankings = np.zeros((len(rngs), n_actions)) if fill is None else fill
     for b in range(len(rngs)) if chosen is None else chosen:
         rankings[b] = rngs[b].permutation(n_actions) / n_actions
@@ -75,14 +62,7 @@ def random_rankings(
 def random_actions(
     rng: np.random.Generator, shape: tuple[int, ...], n_actions: int, allowed: BoolArray | None
 ) -> IntArray:
-    """Return actions that are drawn uniformly among those allowed, of a shape (…, S).
-
-    Args:
-        rng: Random generator.
-        shape: Shape of the result.
-        n_actions: Number of actions A.
-        allowed: (A, S) Allowed actions of each state; None if all are.
-    """
+    """Return actions that are drawn uniformly among those allowed (A, S), of a shape (…, S)."""
     if allowed is None:
         return rng.integers(n_actions, size=shape)
     counts = allowed.sum(axis=0)
@@ -93,13 +73,7 @@ def random_actions(
 
 
 def best_among(q: FloatArray, among: BoolArray, horizon: int) -> IntArray:
-    """Return the action with the largest Q among some; ties go to the lowest action.
-
-    Args:
-        q: (B, A) Values of the actions.
-        among: (A,) The actions to choose from, at least one.
-        horizon: Number of steps H of an episode, which decides what is a tie.
-    """
+    """Return the action with the largest Q (B, A) among some (A,); ties go to the lowest action."""
     open_q = np.where(among, q, -np.inf)
     return greedy_actions(open_q, tie_weights(lowest_first(q.shape[1], len(q)), horizon))
 

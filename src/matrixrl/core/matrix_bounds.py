@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import ClassVar, Self
 
 import numpy as np
 
+from matrixrl.core.backup import OptimalBounds, ValueBounds
 from matrixrl.core.sets import MatrixSet, Reach
 from matrixrl.core.sets.base import MIDDLE, split_forms
-from matrixrl.core.value_bounds import OptimalBounds, PlanArrays, ValueBounds
 from matrixrl.features import OneHotPhi, OneHotPsi, Phi, Psi, TablePhi, TablePsi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -22,7 +24,7 @@ _LARGEST_KEPT = 1 << 25  # entries of |p̂| that are kept for all stages, 256 MB
 _CHUNK = 1 << 21  # entries of |p̂| that are computed together
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class MatrixBounds(ValueBounds):
     """The estimate, its confidence set and the bounds on rewards, from which bounds on Q are computed.
 
@@ -82,7 +84,7 @@ class MatrixBounds(ValueBounds):
         for reach in self.reaches:
             if reach.empty is not None:
                 counts = np.maximum(counts, reach.empty.sum(axis=1))
-        _set(self, n_replicas=len(counts), is_normalised=self.confidence_set.is_normalised, empty=counts)
+        self.n_replicas, self.is_normalised, self.empty = len(counts), self.confidence_set.is_normalised, counts
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value of all pairs from values of the next states of ψ."""
@@ -117,34 +119,31 @@ class MatrixBounds(ValueBounds):
         q += reward
         return q
 
-    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
-        """Return whether the compiled backup supports these bounds and is faster than NumPy.
+    def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
+        """Return the compiled backup of upper bounds if it supports them and is faster than NumPy, else None.
 
         It supports every set with a `compiled_form`, if no confidence set is empty and the centre c has a closed form.
         With more than 64 features a matrix product for all replicas is faster.
         """
         phi, psi = self.phi, self.psi
         forms = [member.compiled_form for member in self.confidence_set.members]
-        return (
+        if not (
             sign > 0
             and all(form is not None for form in forms)
             and (isinstance(phi, OneHotPhi) or (type(phi) is TablePhi and phi.d <= _MANY_FEATURES))
             and isinstance(psi, (OneHotPsi, TablePsi))
             and (np.ptp(psi.total) == 0.0 or all(form is not None and form.centre != MIDDLE for form in forms))
             and all(reach.empty is None for reach in self.reaches)
-        )
-
-    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
-        """Fill in optimistic values and policy with the compiled backup."""
-        assert sign > 0.0
+        ):
+            return None
         from matrixrl.core.compiled import backup  # imports numba, which takes half a second
 
         n_replicas = self.n_replicas
         nothing, by_replica = np.zeros((0, 0)), np.zeros((n_replicas, 0, 0))
         estimate = (
-            self.phi.feature_rows if isinstance(self.phi, TablePhi) else nothing,
-            self.psi.weighted if isinstance(self.psi, TablePsi) else nothing,
-            self.psi.total,
+            phi.feature_rows if isinstance(phi, TablePhi) else nothing,
+            psi.weighted if isinstance(psi, TablePsi) else nothing,
+            psi.total,
             np.ascontiguousarray(self.core_matrix),
             by_replica,
             by_replica.astype(np.uint32),
@@ -156,10 +155,10 @@ class MatrixBounds(ValueBounds):
             *split_forms(self.confidence_set.members),
             self.is_normalised,
         )
-        backup.fill_plan(estimate, bound, plan.rewards(self.most), *plan.arguments())
+        return partial(backup.fill_plan, estimate, bound)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class SandwichBounds(ValueBounds):
     r"""Bounds on Q* from a lower and an upper bound on V* of the next stage, with p̂ = φᵀM_n, a signed measure.
 
@@ -191,10 +190,10 @@ class SandwichBounds(ValueBounds):
 
     def __post_init__(self) -> None:
         ball = self.ball
-        _set(self, n_replicas=ball.n_replicas, empty=ball.empty, most=ball.most, least=ball.least)
+        self.n_replicas, self.empty, self.most, self.least = ball.n_replicas, ball.empty, ball.most, ball.least
         seen = [np.flatnonzero(core.any(axis=0)) for core in ball.core_matrix]
         small = sum(map(len, seen)) * self.half_width.shape[1] <= _LARGEST_KEPT
-        _set(self, _kept=[(states, self._absolute(b, states) if small else None) for b, states in enumerate(seen)])
+        self._kept = [(states, self._absolute(b, states) if small else None) for b, states in enumerate(seen)]
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
         """Return the bounds of the ball on Q (B, A, S), which hold for any values and any policy."""
@@ -260,9 +259,3 @@ def _tightest(
         low = np.where(crossed, np.minimum(sandwich[0], ball[0]), low)
         high = np.where(crossed, np.maximum(sandwich[1], ball[1]), high)
     return low, high
-
-
-def _set(bounds: ValueBounds, **values: Any) -> None:
-    """Fill in fields of frozen bounds."""
-    for name, value in values.items():
-        object.__setattr__(bounds, name, value)

@@ -114,12 +114,7 @@ class Radius(ABC):
 
 
 def checked_radius(radius: Radius, inputs: RadiusInputs) -> FloatArray:
-    """Return √β_n of a radius, or raise if it is not one finite number >= 0 for each replica, or for each pair of it.
-
-    Args:
-        radius: The radius, which may be a user's own.
-        inputs: Inputs of the radius.
-    """
+    """Return √β_n of a radius, or raise if it is not one finite number >= 0 for each replica, or each pair."""
     found = radius(inputs)
     values = found if isinstance(found, np.ndarray) and found.dtype == np.float64 else real_numbers(found)
     n_replicas, n_pairs = inputs.design.width_sq.shape
@@ -161,7 +156,6 @@ class TheoremRadius(PaperRadius):
     summary = "c·(C_M + C_ψ'²)·ln(N·H·C_φ)·d (Theorems 1, 2); proven for some absolute constant c"
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n, of shape (B, 1)."""
         k = inputs.regularity
         steps = inputs.horizon * (inputs.episode if inputs.n_episodes is None else inputs.n_episodes)
         logarithm = math.log(max(steps * k.c_phi, 1.0))
@@ -184,7 +178,6 @@ class LogDetRadius(PaperRadius):
     summary = "C_M·d + c·C_ψ'²·ln det A_n·ln(nH/δ) (Theorem 3, the proofs); proven for some absolute constant c"
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n, of shape (B, 1)."""
         k = inputs.regularity
         logarithm = math.log(inputs.episode * inputs.horizon / inputs.delta)
         beta = k.c_core * k.d + self.c * k.c_psi_inv**2 * inputs.design.logdet * logarithm
@@ -211,7 +204,6 @@ class ProofRadius(Radius):
     )
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n, of shape (B, 1)."""
         k, logdet = inputs.regularity, inputs.design.logdet
         log = math.log(math.pi * inputs.episode * inputs.horizon / inputs.delta)
         linear = 32.0 * 8.0 * k.c_psi_inv**2 * logdet * log
@@ -233,7 +225,6 @@ class SelfNormalisedRadius(Radius):
     guarantee = Guarantee(True)
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n, of shape (B, 1)."""
         k = inputs.regularity
         noise = np.sqrt(2.0 * math.log(1.0 / inputs.delta) + inputs.design.logdet)
         return (k.core_norm + k.noise_scale * noise)[:, None]
@@ -312,7 +303,6 @@ class ConstantRadius(Radius):
         self.beta = beta
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β·C_ψ', of shape (B, 1)."""
         return np.full((inputs.n_replicas, 1), inputs.regularity.c_psi_inv * math.sqrt(self.beta))
 
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002

@@ -41,10 +41,6 @@ def frozen_policy_bounds(seen: SeenRows, delta: float) -> FloatArray:
     for every bet b the product \(\prod_t(1 - b + bX_t/V^\pi)\) is a supermartingale, and so is its mean over some bets.
     The bound is the value at which this mean is J/δ, for the J = `MOST_FROZEN` policies that are ever frozen. It holds
     with probability 1 − δ for all of them and all numbers of episodes at once (docs/proofs.md, section 11.2).
-
-    Args:
-        seen: Rows j = 0, 1, … of frozen policies, with the number of episodes at each level of return.
-        delta: Probability with which the bound of any frozen policy may fail.
     """
     return mean_lower_bounds(seen, delta / MOST_FROZEN)
 
@@ -52,12 +48,9 @@ def frozen_policy_bounds(seen: SeenRows, delta: float) -> FloatArray:
 def mean_lower_bounds(seen: SeenRows, delta: float) -> FloatArray:
     r"""Return lower bounds on means of numbers in [0, 1], one for each row: (R,).
 
-    The numbers of a row come one after the other, each with a mean of at most V given those before it. Each bound is
-    below V with probability 1 − δ for all counts at once, by the wealth of `frozen_policy_bounds`.
-
-    Args:
-        seen: Rows with the number of times that each level, a share of `N_LEVELS`, was seen.
-        delta: Probability with which the bound of a row may ever fail.
+    The numbers of a row, shares of `N_LEVELS`, come one after the other, each with a mean of at most V given those
+    before it. Each bound is below V with probability 1 − δ for all counts at once, by the wealth of
+    `frozen_policy_bounds`.
     """
     mean = seen.sums(seen.shares * (seen.outcomes / N_LEVELS))
     low, high = np.zeros(len(mean)), mean
@@ -85,10 +78,6 @@ def path_deviation(shares: FloatArray, delta: float) -> float:
     earlier returns, \(\exp(\lambda\sum(x_t - \mu_t) - \psi(\lambda)\sum(x_t - \hat x_t)^2)\) is a supermartingale
     for \(\psi(\lambda) = -\ln(1-\lambda) - \lambda\) (Howard, Ramdas, McAuliffe & Sekhon 2021), and δ is divided
     between twenty λ.
-
-    Args:
-        shares: (n,) Returns as shares in [0, 1] of the largest one, in order.
-        delta: Probability with which the bound may fail.
     """
     n = len(shares)
     if n == 0:

@@ -7,9 +7,8 @@ from scipy.special import rel_entr
 
 from matrixrl.core.likelihood.radii import log_mixture_gain
 from matrixrl.core.regularity import REWARD_NOISE
-from matrixrl.core.sets.base import widths
 from matrixrl.features import Phi
-from matrixrl.linalg import PairDesign
+from matrixrl.linalg import PairDesign, widths
 from matrixrl.records import BoolArray, FloatArray
 from matrixrl.tolerances import EMPTY_SET, GIVEN_REWARD
 
@@ -24,17 +23,7 @@ N_BETS = 2 * len(_FRACTIONS)
 def reward_bounds(
     phi: Phi, design: PairDesign, reward_moment: FloatArray, radius: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return the bounds clip(φᵀθ_n ± √β_r w, 0, 1) on unit rewards, with \(\theta_n = A_n^{-1} \sum \phi r\).
-
-    Args:
-        phi: Features φ of the pairs.
-        design: A_n with the widths of the pairs.
-        reward_moment: (B, d) Σ φr over the unit rewards of the data.
-        radius: (B, 1) or (B, P) Radius √β_r.
-
-    Returns:
-        Upper and lower bounds, each (B, A, S).
-    """
+    r"""Return the bounds clip(φᵀθ_n ± √β_r w, 0, 1) on unit rewards, with \(\theta_n = A_n^{-1} \sum \phi r\)."""
     theta = design.solve(reward_moment[:, :, None])[:, :, 0]
     mean = phi.dot(theta)
     half = (radius * widths(design)).reshape(mean.shape)
@@ -50,15 +39,6 @@ def rewards_misfit(phi: Phi, counts: FloatArray, sums: FloatArray, *, delta: flo
             > \tfrac14 \Bigl(2\ln\frac1\delta + \sum_p \ln(1 + n_p)\Bigr).
 
     If E r = φᵀθ* for some θ*, this happens at any time with probability at most δ (docs/proofs.md, section 5).
-
-    Args:
-        phi: Features φ of all pairs.
-        counts: (B, P) Number of visits n of each pair.
-        sums: (B, P) Sum of the unit rewards of each pair.
-        delta: Probability δ of a false alarm at any time.
-
-    Returns:
-        Booleans (B,).
     """
     found = np.zeros(len(counts), dtype=np.bool_)
     for b, (visits, paid) in enumerate(zip(counts, sums, strict=True)):
@@ -77,10 +57,6 @@ def log_bets(rewards: FloatArray, given: FloatArray) -> FloatArray:
 
     A fraction f that is bet on a larger mean has the factor \(1 - f + f x/(r + \tau)\), and on a smaller mean
     \(1 - f + f(1 - x)/(1 - r + \tau)\). If the mean of x is within τ of r, neither is larger than 1 on average.
-
-    Args:
-        rewards: (…) Observed unit rewards x in [0, 1].
-        given: (…) Given unit rewards r of the same pairs.
     """
     fraction = np.array(_FRACTIONS)
     larger = (rewards / (given + GIVEN_REWARD))[..., None]
@@ -100,12 +76,6 @@ def log_evidence(visits: FloatArray, sums: FloatArray, gains: FloatArray, given:
             \qquad g(n) = \ln\bigl(\sqrt\pi\,\Gamma(n+1)/\Gamma(n+\tfrac12)\bigr),
 
     where G_j is the gain of bet j, and kl is the binary divergence from the nearest mean within τ of r.
-
-    Args:
-        visits: (…) Number n of rewards of each pair, at least 1.
-        sums: (…) Sums of the unit rewards.
-        gains: (…, N_BETS) Sums of `log_bets` over the rewards.
-        given: (…) Given unit rewards r.
     """
     mean = np.clip(sums / visits, 0.0, 1.0)
     near = np.clip(mean, np.maximum(given - GIVEN_REWARD, 0.0), np.minimum(given + GIVEN_REWARD, 1.0))

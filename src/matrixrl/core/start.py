@@ -42,12 +42,10 @@ class Start:
         return cls(words, np.asarray(state)[None], np.ones(1))
 
     def mean(self, values: FloatArray, end: float, *, sign: float) -> float:
-        """Return an upper (sign 1) or lower (sign -1) bound on the mean of values over first states.
+        """Return an upper (sign 1) or lower (sign -1) bound on the mean of values (k,) at first states.
 
-        Args:
-            values: (k,) Values at `states`.
-            end: Largest (sign 1) or smallest (sign -1) value at any state in which an episode may begin.
-            sign: 1 for an upper bound, -1 for a lower bound; the mean itself if the distribution is known.
+        It is the mean itself if the distribution is known. `end` is the largest (sign 1) or smallest (sign -1) value at
+        any state in which an episode may begin.
         """
         if self.radius is None:
             return float(values @ self.weights)
@@ -58,12 +56,7 @@ class Start:
 
 
 def estimated_start(counts: IntArray, delta: float) -> Start:
-    """Return the distribution of first states as far as so many of them say, with probability 1 − δ at all times.
-
-    Args:
-        counts: (S,) How often each state was the first one.
-        delta: Probability with which the ball may ever miss the distribution.
-    """
+    """Return the distribution of first states as far as so many of them say, with probability 1 − δ at all times."""
     states = np.flatnonzero(counts)
     n = int(counts.sum())
     if not n:
@@ -78,10 +71,6 @@ def log_start_ratio(counts: IntArray, start: FloatArray) -> float:
     """Return ln m(c) − Σ c ln(start): the evidence against a declared distribution of first states.
 
     If they are drawn from it, this ever exceeds ln(1/δ) with probability at most δ.
-
-    Args:
-        counts: (k,) How often each of the possible first states was seen.
-        start: (k,) Their declared probabilities, all positive.
     """
     states = np.flatnonzero(counts)
     if not len(states):

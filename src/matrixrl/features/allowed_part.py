@@ -53,11 +53,7 @@ class AllowedPart:
 
 
 def allowed_part(phi: Phi, allowed: BoolArray | None) -> AllowedPart:
-    """Return φ of the allowed pairs.
-
-    Args:
-        phi: Features φ of all pairs.
-        allowed: (A, S) Allowed actions of each state; None if all are.
+    """Return φ of the allowed pairs; `allowed` (A, S) is None if all are.
 
     >>> part = allowed_part(OneHotPhi(n_states=2, n_actions=2), np.array([[True, True], [True, False]]))
     >>> part.phi.d, part.blocks().count
@@ -85,10 +81,6 @@ def indicator_groups(phi: Phi, allowed: BoolArray | None = None) -> IntArray | N
     that have it. One-hot pairs, state aggregation and post-decision states are examples. Groups are numbered from 0
     in the order of their features; a feature that no pair has is no group. Features of a pair that is not allowed may
     be anything; it is put into the first group, which it never has data for.
-
-    Args:
-        phi: Features φ.
-        allowed: (A, S) Allowed actions of each state; None if all are.
 
     >>> indicator_groups(OneHotPhi(n_states=2, n_actions=2))
     array([[0, 1],
@@ -118,10 +110,5 @@ def indicator_groups(phi: Phi, allowed: BoolArray | None = None) -> IntArray | N
 
 
 def is_indicator(features: Features, allowed: BoolArray | None = None) -> bool:
-    """Return whether φ are indicators and ψ is one-hot: the next states of a group of pairs are a multinomial.
-
-    Args:
-        features: Features φ and ψ.
-        allowed: (A, S) Allowed actions of each state; None if all are.
-    """
+    """Return whether φ are indicators and ψ is one-hot: the next states of a group of pairs are a multinomial."""
     return isinstance(features.psi, OneHotPsi) and indicator_groups(features.phi, allowed) is not None

@@ -15,17 +15,7 @@ from matrixrl.features.phi import FunctionPhi, OneHotPhi, Phi, TablePhi
 from matrixrl.features.psi import OneHotPsi, Psi, SparsePsi, TablePsi
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = [
-    "Features",
-    "PhiWithEnd",
-    "PsiWithEnd",
-    "as_phi",
-    "as_psi",
-    "cover_end",
-    "one_hot",
-    "phi_with_end",
-    "psi_with_end",
-]
+__all__ = ["Features", "PhiWithEnd", "as_phi", "as_psi", "cover_end", "one_hot", "phi_with_end", "psi_with_end"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,12 +82,7 @@ def one_hot(n_states: int, n_actions: int) -> Features:
 
 
 def as_phi(value: Any, default: Phi | None) -> Phi:
-    """Return a feature map from a `Phi`, an (S, A, d) array, or None for the default.
-
-    Args:
-        value: What was given.
-        default: Feature map if nothing was given; None if something must be given.
-    """
+    """Return a feature map from a `Phi` or an (S, A, d) array; None gives the default, if there is one."""
     if value is None and default is not None:
         return default
     if isinstance(value, Phi):
@@ -108,13 +93,7 @@ def as_phi(value: Any, default: Phi | None) -> Phi:
 
 
 def as_psi(value: Any, default: Psi | None, *, pseudo: bool = False) -> Psi:
-    """Return a feature map from a `Psi`, an (S, d_psi) array or scipy.sparse matrix, or None for the default.
-
-    Args:
-        value: What was given.
-        default: Feature map if nothing was given; None if something must be given.
-        pseudo: Whether linearly dependent columns of an array are accepted.
-    """
+    """Return a feature map from a `Psi`, an (S, d_psi) array or sparse matrix; None gives the default, if any."""
     if value is None and default is not None:
         return default
     if sparse.issparse(value):
@@ -150,13 +129,7 @@ _PROBES = 16  # states at which the length of a user's own φ is measured
 
 
 def cover_end(phi: Phi, psi: Psi, n_states: int, end_state: int | None) -> tuple[Phi, Psi]:
-    """Return φ and ψ of all S states, of which a map may have left out the last one if it is the end state.
-
-    Args:
-        phi: Features of pairs of S or S − 1 states.
-        psi: Features of S or S − 1 next states.
-        n_states: Number of states S, including the end state.
-        end_state: Number of the end state; nothing is added unless it is the last one.
+    """Return φ and ψ of all S states; a map may have left out the end state if it is the last one.
 
     >>> phi, psi = cover_end(TablePhi(np.ones((2, 1, 1))), OneHotPsi(3), n_states=3, end_state=2)
     >>> phi.table[:, 0]
@@ -195,9 +168,15 @@ def psi_with_end(psi: Psi) -> Psi:
         return OneHotPsi(psi.n_states + 1)
     if type(psi) is SparsePsi:
         return SparsePsi(sparse.block_diag([psi.matrix, [[1.0 / psi.constants.dual_norm]]]), pseudo=psi.pseudo)
-    if type(psi) is TablePsi:
-        return TablePsi(_with_end(psi), pseudo=psi.pseudo, left_out=psi.left_out)
-    return PsiWithEnd(psi)
+    table = np.zeros((psi.n_states + 1, psi.d_psi + 1))
+    table[:-1, :-1] = psi.table
+    table[-1, -1] = 1.0 / psi.constants.dual_norm
+    kind = TablePsi if type(psi) is TablePsi else PsiWithEnd
+    return kind(table, pseudo=psi.pseudo, left_out=psi.left_out)
+
+
+class PsiWithEnd(TablePsi):
+    """A user's own ψ with one more state; a file has only its answers, as those of other maps of users."""
 
 
 class PhiWithEnd(FunctionPhi):
@@ -220,22 +199,3 @@ class PhiWithEnd(FunctionPhi):
 
         super().__init__(function, inner.n_states + 1, inner.n_actions)
         self.left_out = inner.left_out
-
-
-class PsiWithEnd(TablePsi):
-    """A user's own ψ with one more state; a file has only its answers, as those of other maps of users.
-
-    Args:
-        inner: ψ of the other states.
-    """
-
-    def __init__(self, inner: Psi) -> None:
-        super().__init__(_with_end(inner), pseudo=inner.pseudo, left_out=inner.left_out)
-
-
-def _with_end(psi: Psi) -> FloatArray:
-    """Return Ψ with a row and a column for the end state."""
-    table = np.zeros((psi.n_states + 1, psi.d_psi + 1))
-    table[:-1, :-1] = psi.table
-    table[-1, -1] = 1.0 / psi.constants.dual_norm
-    return table

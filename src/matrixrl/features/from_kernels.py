@@ -32,16 +32,6 @@ def factor_gram(argument: str, gram: FloatArray) -> tuple[FloatArray, str | None
     Directions with an eigenvalue below 1e-10 of the largest one are left out. If all of them are rounding errors, the
     rank of the kernel is known and nothing is lost. Otherwise the features only approximate the kernel.
 
-    Args:
-        argument: Name of the Gram matrix in error messages.
-        gram: Symmetric positive semi-definite matrix, shape (n, n).
-
-    Returns:
-        Z of shape (n, r), and in words how many directions above the rounding level were left out; None if none.
-
-    Raises:
-        InvalidInput: The matrix is not symmetric, not positive semi-definite, or zero.
-
     >>> factor_gram("k", np.array([[4.0, 4.0], [4.0, 4.0]]))[0].shape
     (2, 1)
     >>> factor_gram("k", np.diag([1.0, 1e-12]))[1] is None
@@ -89,12 +79,7 @@ def features_from_grams(gram_phi: object, gram_psi: object | None, *, n_actions:
 
 
 def kernel_features(
-    points: object,
-    n_actions: int,
-    *,
-    k_phi: Any = None,
-    k_psi: Any = None,
-    action_correlation: float = 0.0,
+    points: object, n_actions: int, *, k_phi: Any = None, k_psi: Any = None, action_correlation: float = 0.0
 ) -> Features:
     """Return the features of kernels on points: k_φ((s,a),(s',a')) = k(s,s')·(1 if a = a' else the correlation).
 
@@ -108,9 +93,7 @@ def kernel_features(
     >>> kernel_features(np.linspace(-1, 1, 6)[:, None], 2, k_phi="linear").phi.d
     2
     """
-    coordinates = _coordinates(points)
-    rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
-    count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    coordinates, count, rho = _checked(points, n_actions, action_correlation)
     fits_memory("n_actions", float(count) ** 2 * (1 + len(coordinates)), f"{count:,}", remedy="Use fewer actions.")
     fits_memory("points", 3.0 * len(coordinates) ** 2, f"{len(coordinates):,} states", remedy="Use fewer states.")
     factor = factor_gram("k_phi", as_kernel(k_phi, "k_phi")(coordinates, coordinates))
@@ -134,9 +117,7 @@ def transformer_features(
     >>> transformer_features(np.eye(6), 2, phi=RBFSampler(n_components=3, random_state=0)).phi.d
     6
     """
-    coordinates = _coordinates(points)
-    rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
-    count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    coordinates, count, rho = _checked(points, n_actions, action_correlation)
     phi_map = _of_pairs(_transformed(phi, coordinates), None, count, rho)
     if psi is None:
         return Features(phi_map, OneHotPsi(len(coordinates)))
@@ -153,8 +134,10 @@ def _transformed(transformer: Any, points: FloatArray) -> FloatArray:
     return fitted.grow(points, fitted.coordinates(points))
 
 
-def _coordinates(points: object) -> FloatArray:
-    return shaped("points", points, (None, None), remedy="Give one vector for each state.")
+def _checked(points: object, n_actions: int, correlation: float) -> tuple[FloatArray, int, float]:
+    coordinates = shaped("points", points, (None, None), remedy="Give one vector for each state.")
+    count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    return coordinates, count, number("action_correlation", correlation, low=0.0, high=0.999, remedy="Try 0.")
 
 
 def _of_pairs(z: FloatArray, left_out: str | None, n_actions: int, rho: float) -> TablePhi:

@@ -21,6 +21,7 @@ __all__ = [
     "action_factor",
     "as_kernel",
     "check_gram",
+    "choose_pivots",
     "fit_length_scales",
     "leave_one_out",
     "matern_5_2",
@@ -160,6 +161,34 @@ def matern_5_2(x: FloatArray, y: FloatArray) -> FloatArray:
     return squared
 
 
+def choose_pivots(
+    x: FloatArray, kernel: Callable[[FloatArray, FloatArray], FloatArray], *, budget: int, tolerance: float
+) -> IntArray:
+    """Return the rows of points (n, p) that a pivoted Cholesky factorisation of their kernel matrix chooses.
+
+    The point with the largest residual k(x, x) − ‖z(x)‖² comes next, until all residuals are at most the tolerance.
+
+    >>> choose_pivots(np.array([[0.0], [0.01], [3.0]]), rbf, budget=3, tolerance=0.01)
+    array([0, 2])
+    """
+    n, most = len(x), min(budget, len(x))
+    residual, z = np.ones(n), np.empty((most, n))
+    chosen: list[int] = []
+    for j in range(most):
+        i = int(residual.argmax())
+        if residual[i] <= tolerance:
+            break
+        row = kernel(x[i : i + 1], x)[0]
+        row -= z[:j, i] @ z[:j]
+        row /= np.sqrt(residual[i])
+        z[j] = row
+        residual -= row * row
+        np.maximum(residual, 0.0, out=residual)
+        residual[i] = 0.0
+        chosen.append(i)
+    return np.array(chosen, dtype=np.int64)
+
+
 _SHORTEST, _LONGEST = 0.05, 20.0  # in units of scaled coordinates, which lie in about [-1, 1]
 _LEAST_NOISE = 1e-5  # relative to the variance of the function
 
@@ -185,12 +214,6 @@ def negative_evidence(parameters: FloatArray, x: FloatArray, y: FloatArray, prio
     Every output is a Gaussian process with the same kernel and noise-to-signal ratio λ; its own variance is profiled
     out: \(\sum_j \tfrac n2 \log y_j^\top K^{-1} y_j + \tfrac D2 \log\det K\) with K = k + λI (Rasmussen & Williams
     2006, equation 5.8, at the best variance).
-
-    Args:
-        parameters: (g + 1,) log length scales and log λ.
-        x: (n, d) scaled inputs.
-        y: (n, D) outputs of mean 0 and comparable size.
-        prior: Prior of the parameters.
     """
     n, n_outputs = len(x), y.shape[1]
     scaled = x / np.exp(parameters[:-1])[prior.groups]
@@ -233,16 +256,7 @@ def leave_one_out(x: FloatArray, y: FloatArray, parameters: FloatArray, prior: P
 def fit_length_scales(
     x: FloatArray, y: FloatArray, start: FloatArray, prior: Prior, *, iterations: int, most_noise: float = 0.3
 ) -> FloatArray:
-    """Return log length scales and log noise of the largest posterior density near a start: (g + 1,).
-
-    Args:
-        x: (n, d) scaled inputs.
-        y: (n, D) outputs of mean 0 and comparable size.
-        start: (g + 1,) where the search starts.
-        prior: Prior of the parameters.
-        iterations: Largest number of steps of L-BFGS.
-        most_noise: Largest noise, relative to the variance of the function.
-    """
+    """Return log length scales and log noise of the largest posterior density near a start: (g + 1,)."""
     from scipy.optimize import minimize  # imported here because it is slow to import
 
     bounds = [(np.log(_SHORTEST), np.log(_LONGEST))] * (len(start) - 1) + [(np.log(_LEAST_NOISE), np.log(most_noise))]

@@ -18,7 +18,7 @@ from scipy.sparse import csgraph
 from matrixrl.checks import fail, integer, real_numbers, shaped
 from matrixrl.checks import function as check_function
 from matrixrl.display import Described
-from matrixrl.features.psi import Psi
+from matrixrl.features.psi import OneHotPsi, Psi
 from matrixrl.linalg import DensePairs, DiagonalPairs, LearningDesign, exact_rank, rounding_level, span_of
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -83,9 +83,6 @@ class Blocks:
 def find_blocks(rows: FloatArray) -> Blocks:
     """Return the finest blocks: the connected components of the relation "used by the same pair".
 
-    Args:
-        rows: Features of all pairs, shape (P, d).
-
     >>> find_blocks(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0]])).members
     [array([0, 1]), array([2])]
     """
@@ -125,9 +122,6 @@ def design_eigenvalue(rows: FloatArray) -> float:
     1978). The bound that uses the result holds for any weights (docs/proofs.md, section 4). The result is the square of
     a singular value, less its rounding error; a direction of φ is left out only at the rounding level of singular
     values, because M* may be as large in the others as the result allows.
-
-    Args:
-        rows: Features of the pairs, shape (P, d).
 
     >>> round(design_eigenvalue(np.eye(4)), 12)
     0.25
@@ -225,23 +219,13 @@ class Phi(Described, ABC):
         return (weights @ self.flat.T).reshape(-1, self.n_actions, self.n_states)
 
     def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
-        """Return A_1 = λI of B replicas with the widths of all pairs.
-
-        Args:
-            n_replicas: Number of replicas B.
-            ridge: Regularisation λ.
-        """
+        """Return A_1 = λI of B replicas with the widths of all pairs."""
         return DensePairs(self.flat, n_replicas, ridge=ridge)
 
     def accumulate(
-        self,
-        cross_moment: FloatArray,
-        psi: Psi,
-        pairs: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
+        self, cross_moment: FloatArray, psi: Psi, pairs: IntArray, next_states: IntArray, weights: FloatArray
     ) -> None:
-        """Add Σ φψᵀ of visited pairs in place.
+        """Add Σ φψᵀ of visited pairs to a sum (B, d, d_psi) in place.
 
         Args:
             cross_moment: Sum to add to, shape (B, d, d_psi).
@@ -250,7 +234,11 @@ class Phi(Described, ABC):
             next_states: Their next states, shape (B, k).
             weights: Factor of each step, shape (B, k); 0 for a step that was not taken.
         """
-        psi.accumulate(cross_moment, self.rows(pairs) * weights[:, :, None], next_states)
+        rows, replica = self.rows(pairs) * weights[:, :, None], np.arange(len(cross_moment))[:, None]
+        if isinstance(psi, OneHotPsi):
+            np.add.at(cross_moment.swapaxes(1, 2), (replica, next_states), rows)
+        else:
+            cross_moment += rows.transpose(0, 2, 1) @ psi.rows(next_states)
 
     def accumulate_rewards(self, moment: FloatArray, pairs: IntArray, rewards: FloatArray) -> None:
         """Add Σ φr in place: moment (B, d), pairs (B, k), rewards (B, k)."""
@@ -310,44 +298,35 @@ class OneHotPhi(Phi):
 
     @property
     def table(self) -> FloatArray:
-        """Features of all pairs, shape (S, A, d)."""
         return np.eye(self.d).reshape(self.n_actions, self.n_states, self.d).transpose(1, 0, 2)
 
     @property
     def max_norm_sq(self) -> float:
-        """Largest squared norm of a feature vector, 1."""
         return 1.0
 
     def rows(self, pairs: IntArray) -> FloatArray:
-        """Return the features of some pairs: indices of any shape → the same shape with d at the end."""
         chosen: FloatArray = (np.asarray(pairs)[..., None] == np.arange(self.d)).astype(np.float64)
         return chosen
 
     def dot(self, weights: FloatArray) -> FloatArray:
-        """Return φ(s,a)ᵀw for all pairs: (B, d) → (B, A, S)."""
         return weights.reshape(-1, self.n_actions, self.n_states)
 
     def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
-        """Return A_1 = λI of B replicas with the widths of all pairs."""
         return DiagonalPairs(self.d, n_replicas, ridge=ridge)
 
     def accumulate(
-        self,
-        cross_moment: FloatArray,
-        psi: Psi,
-        pairs: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
+        self, cross_moment: FloatArray, psi: Psi, pairs: IntArray, next_states: IntArray, weights: FloatArray
     ) -> None:
-        """Add Σ φψᵀ of visited pairs in place; shapes as in `Phi.accumulate`."""
-        psi.accumulate_at(cross_moment, pairs, next_states, weights)
+        replica = np.arange(len(cross_moment))[:, None]
+        if isinstance(psi, OneHotPsi):
+            np.add.at(cross_moment, (replica, pairs, next_states), weights)
+        else:
+            np.add.at(cross_moment, (replica, pairs), psi.rows(next_states) * weights[:, :, None])
 
     def accumulate_rewards(self, moment: FloatArray, pairs: IntArray, rewards: FloatArray) -> None:
-        """Add Σ φr in place: moment (B, d), pairs (B, k), rewards (B, k)."""
         np.add.at(moment, (np.arange(len(moment))[:, None], pairs), rewards)
 
     def blocks(self) -> Blocks:
-        """Return one block for each pair."""
         index = np.arange(self.d)
         return Blocks(index, list(index[:, None]), np.ones(self.d), one_pair_each=True)
 
@@ -395,7 +374,6 @@ class TablePhi(Phi):
         return np.ascontiguousarray(self.flat.T)
 
     def rows(self, pairs: IntArray) -> FloatArray:
-        """Return the features of some pairs: indices of any shape → the same shape with d at the end."""
         return self.flat[pairs]
 
 
@@ -448,7 +426,6 @@ class FunctionPhi(Phi):
         self.at(np.array([0, self.n_states - 1]))
 
     def at(self, states: IntArray) -> FloatArray:
-        """Return the features of some states with every action: (k,) → (A, k, d)."""
         return np.ascontiguousarray(self._by_state(states).transpose(1, 0, 2))
 
     def _by_state(self, states: IntArray) -> FloatArray:
@@ -464,7 +441,6 @@ class FunctionPhi(Phi):
         return found
 
     def rows(self, pairs: IntArray) -> FloatArray:
-        """Return the features of some pairs: indices of any shape → the same shape with d at the end."""
         index = np.asarray(pairs)
         states, actions = self.states_and_actions(index.ravel())
         found = self._by_state(states)[np.arange(len(states)), actions]
@@ -472,11 +448,9 @@ class FunctionPhi(Phi):
 
     @cached_property
     def flat(self) -> FloatArray:
-        """Features of all pairs, shape (S·A, d), action-major."""
         return self.at(np.arange(self.n_states)).reshape(-1, self.d)
 
     def dot(self, weights: FloatArray) -> FloatArray:
-        """Return φ(s,a)ᵀw for all pairs, in chunks of states if they are many: (B, d) → (B, A, S)."""
         if self.n_states * self.n_actions * self.d <= _SMALL_TABLE:
             return super().dot(weights)
         out = np.empty((len(weights), self.n_actions, self.n_states))

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import fail, integer, shaped
 from matrixrl.display import Described
-from matrixrl.linalg import GramInverse, Span, span_of, span_of_chunks
+from matrixrl.errors import InvalidInput
+from matrixrl.linalg import span_of_chunks
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["OneHotPsi", "Psi", "PsiConstants", "SparsePsi", "TablePsi", "measure_psi"]
+__all__ = ["OneHotPsi", "Psi", "PsiConstants", "SparsePsi", "TablePsi"]
+
+_CHUNK = 1 << 16  # number of states whose dense rows are formed together
 
 
 @dataclass(frozen=True)
@@ -44,85 +49,46 @@ class PsiConstants:
     left_out: str | None = None
 
 
-def measure_psi(table: FloatArray, *, weights: FloatArray | None = None, pseudo: bool = False) -> PsiConstants:
-    """Return the constants of features given as an array.
-
-    Args:
-        table: Features of all states, shape (S, d_psi).
-        weights: Weight of each row in ΨᵀV and K_ψ, shape (S,), where the rows are a sample of all states; 1 if None.
-        pseudo: Whether linearly dependent features are accepted, and K_ψ is inverted on its range.
-
-    Raises:
-        InvalidInput: K_ψ is singular and `pseudo` is False, or the features sum to zero over all states.
-
-    >>> measure_psi(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])).total
-    array([2., 3.])
-    """
-    weighted = table if weights is None else table * weights[:, None]
-
-    def dual_norms(inverse: FloatArray) -> tuple[float, float]:
-        dual = table @ inverse
-        about_mean = np.linalg.norm(dual - dual.mean(axis=0), axis=1).max()
-        return float(np.linalg.norm(dual, axis=1).max()), float(about_mean)
-
-    return _constants(
-        gram=weighted.T @ table,
-        total=weighted.sum(axis=0),
-        sums=np.abs(weighted).sum(axis=0),
-        has_signs=bool(((weighted >= 0).all(axis=0) | (weighted <= 0).all(axis=0)).all()),
-        count=float(len(table) if weights is None else weights.sum()),
-        norm_sum=float(np.linalg.norm(weighted, axis=1).sum()),
-        dual_norms=dual_norms,
-        span=lambda: span_of(table),
-        pseudo=pseudo,
-    )
-
-
-def _constants(
-    *,
-    gram: FloatArray,
-    total: FloatArray,
-    sums: FloatArray,
-    has_signs: bool,
-    count: float,
-    norm_sum: float,
-    dual_norms: Callable[[FloatArray], tuple[float, float]],
-    span: Callable[[], Span],
-    pseudo: bool,
-) -> PsiConstants:
-    """Return the constants of features from sums over all states.
-
-    Args:
-        gram: K_ψ, shape (d_psi, d_psi).
-        total: Sum of the features, shape (d_psi,).
-        sums: Sum of the absolute values of each feature, shape (d_psi,).
-        has_signs: Whether each feature has one sign.
-        count: Number of states, or the sum of their weights.
-        norm_sum: Sum of ‖ψ(s)‖₂.
-        dual_norms: Function of K_ψ⁻¹ that returns the largest ‖K_ψ⁻¹ψ(s)‖₂, and the largest distance from their mean.
-        span: Function that returns the span of the rows of Ψ; called only if directions were left out.
-        pseudo: Whether linearly dependent features are accepted.
-    """
-    inverted = GramInverse(gram, pseudo=pseudo)
+def _measure(matrix: Any, *, weights: FloatArray | None = None, pseudo: bool = False) -> PsiConstants:
+    """Return the constants of Ψ, an array or a sparse matrix (S, d_psi) whose rows have weights (S,) in ΨᵀV and K_ψ."""
+    weighted = matrix if weights is None else matrix * weights[:, None]
+    gram, is_sparse = weighted.T @ matrix, sparse.issparse(matrix)
+    gram = gram.toarray() if is_sparse else gram
+    total, sums = (np.asarray(part.sum(axis=0)).ravel() for part in (weighted, abs(weighted)))
+    inverse, rank = _inverted(gram, pseudo=pseudo)
     if np.linalg.norm(total) <= 1e-9 * float(np.sqrt(np.trace(gram))):
         rule = "must not sum to zero over all states (no model could give probabilities that sum to one)"
         received = f"a total of norm {np.linalg.norm(total):.2g}"
         fail("psi", rule, received, "Add a constant column, or do not centre the features.")
-    dual_norm, about_mean = dual_norms(inverted.matrix)
+
+    def chunks() -> Iterator[FloatArray]:
+        for first in range(0, matrix.shape[0], _CHUNK):
+            rows = matrix[first : first + _CHUNK]
+            yield rows.toarray() if is_sparse else rows
+
+    dual_norm = about_mean = 0.0  # of K_ψ⁻¹ψ(s), and of its distance from the mean over all states
+    centre = np.asarray(matrix.sum(axis=0)).ravel() @ inverse / matrix.shape[0]
+    for rows in chunks():
+        dual = rows @ inverse
+        dual_norm = max(dual_norm, float(np.linalg.norm(dual, axis=1).max()))
+        about_mean = max(about_mean, float(np.linalg.norm(dual - centre, axis=1).max()))
     # The maximum of the convex ‖Ψᵀv‖₂ over the cube ‖v‖_∞ <= 1 is at a vertex. If each feature has one sign, the
     # vertex v = 1 is the best one and the bound is exact. Otherwise the smallest of three simple bounds is taken.
+    has_signs = bool((np.abs(total) >= sums * (1 - 1e-12)).all())
     bounds = [float(np.linalg.norm(sums))]
     if not has_signs:
-        bounds += [float(np.sqrt(count * np.linalg.eigvalsh(gram)[-1])), norm_sum]
+        sizes = np.concatenate([np.linalg.norm(rows, axis=1) for rows in chunks()])
+        count, norm_sum = (len(sizes), sizes.sum()) if weights is None else (weights.sum(), sizes @ weights)
+        bounds += [float(np.sqrt(count * np.linalg.eigvalsh(gram)[-1])), float(norm_sum)]
     # Eigenvalues of K_ψ cannot tell linearly dependent features from nearly dependent ones; singular values of Ψ can.
-    dropped = 0 if inverted.rank == len(gram) else span().rank - inverted.rank
+    dropped = 0 if rank == len(gram) else span_of_chunks(chunks()).rank - rank
     left_out = (
-        f"psi is nearly dependent: {dropped} of its {inverted.rank + dropped} directions are too small to invert K_psi "
+        f"psi is nearly dependent: {dropped} of its {rank + dropped} directions are too small to invert K_psi "
         "in them and were left out, and P may need them. Orthogonalise psi, such as numpy.linalg.qr(psi)[0]"
     )
     return PsiConstants(
         total=total,
-        gram_inverse=inverted.matrix,
+        gram_inverse=inverse,
         dual_norm=dual_norm,
         noise_scale=min(dual_norm, about_mean),
         c_psi=min(bounds),
@@ -130,6 +96,26 @@ def _constants(
         c_psi_max_norm=float(sums.max()),
         left_out=left_out if dropped > 0 else None,
     )
+
+
+def _inverted(gram: FloatArray, *, pseudo: bool) -> tuple[FloatArray, int]:
+    """Return K_ψ⁻¹ and the rank of K_ψ, or the pseudo-inverse if K_ψ is singular and `pseudo` is True."""
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    largest = max(float(eigenvalues[-1]), np.finfo(np.float64).tiny)
+    keep = eigenvalues > GRAM_RANK * largest
+    if not keep.all() and not pseudo:
+        direction = vectors[:, 0]
+        order = np.argsort(-np.abs(direction))[:4]
+        terms = " ".join(f"{direction[i]:+.3g}·psi[{i}]" for i in order if abs(direction[i]) > 1e-6)
+        if (np.abs(direction) > 1e-6).sum() > len(order):
+            terms += " + …"
+        raise InvalidInput(
+            f"psi must have linearly independent features (K_psi invertible); got {terms} ≈ 0 on every state "
+            f"(smallest/largest eigenvalue {eigenvalues[0] / largest:.1e}). Drop one of those features, orthogonalise "
+            "them (numpy.linalg.qr(psi)[0]), or pass psi_pinv=True to work on the span of the features."
+        )
+    basis = vectors[:, keep]
+    return (basis / eigenvalues[keep]) @ basis.T, int(keep.sum())
 
 
 class Psi(Described, ABC):
@@ -176,7 +162,7 @@ class Psi(Described, ABC):
     @cached_property
     def constants(self) -> PsiConstants:
         """Constants of Assumptions 2 and 2'."""
-        return measure_psi(self.table, pseudo=self.pseudo)
+        return _measure(self.table, pseudo=self.pseudo)
 
     @property
     def total(self) -> FloatArray:
@@ -212,34 +198,6 @@ class Psi(Described, ABC):
         norms: FloatArray = np.vecdot(self.table, self.table)
         return norms
 
-    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
-        """Add Σ φψᵀ in place.
-
-        Args:
-            cross_moment: Sum to add to, shape (B, d, d_psi).
-            rows: Features φ of the visited pairs, shape (B, k, d).
-            next_states: Their next states, shape (B, k).
-        """
-        cross_moment += rows.transpose(0, 2, 1) @ self.rows(next_states)
-
-    def accumulate_at(
-        self,
-        cross_moment: FloatArray,
-        features: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
-    ) -> None:
-        """Add Σ φψᵀ in place where every φ is one-hot.
-
-        Args:
-            cross_moment: Sum to add to, shape (B, d, d_psi).
-            features: Position of the one in φ of each visited pair, shape (B, k).
-            next_states: Their next states, shape (B, k).
-            weights: Factor of each step, shape (B, k).
-        """
-        replica = np.arange(len(cross_moment))[:, None]
-        np.add.at(cross_moment, (replica, features), self.rows(next_states) * weights[:, :, None])
-
 
 class OneHotPsi(Psi):
     """Feature map with one feature for each next state: Ψ = I, K_ψ = I, C_ψ' = 1.
@@ -257,7 +215,6 @@ class OneHotPsi(Psi):
 
     @cached_property
     def constants(self) -> PsiConstants:
-        """Constants of Assumptions 2 and 2'."""
         return PsiConstants(
             total=np.ones(self.n_states),
             gram_inverse=None,
@@ -274,33 +231,14 @@ class OneHotPsi(Psi):
         return np.eye(self.n_states)
 
     def rows(self, states: IntArray) -> FloatArray:
-        """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
         chosen: FloatArray = (np.asarray(states)[..., None] == np.arange(self.d_psi)).astype(np.float64)
         return chosen
 
     def project(self, values: FloatArray) -> FloatArray:
-        """Return v = ΨᵀV = V."""
         return values
 
     def norms_sq(self) -> FloatArray:
-        """Return ‖ψ(s)‖² = 1 of all states, shape (S,)."""
         return np.ones(self.n_states)
-
-    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
-        """Add Σ φψᵀ in place; shapes as in `Psi.accumulate`."""
-        replica = np.arange(len(cross_moment))[:, None]
-        np.add.at(cross_moment.swapaxes(1, 2), (replica, next_states), rows)
-
-    def accumulate_at(
-        self,
-        cross_moment: FloatArray,
-        features: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
-    ) -> None:
-        """Count observed next states in place; shapes as in `Psi.accumulate_at`."""
-        replica = np.arange(len(cross_moment))[:, None]
-        np.add.at(cross_moment, (replica, features, next_states), weights)
 
 
 class TablePsi(Psi):
@@ -324,31 +262,21 @@ class TablePsi(Psi):
     """
 
     def __init__(
-        self,
-        table: object,
-        *,
-        pseudo: bool = False,
-        weights: FloatArray | None = None,
-        left_out: str | None = None,
+        self, table: object, *, pseudo: bool = False, weights: FloatArray | None = None, left_out: str | None = None
     ) -> None:
         array = shaped("psi", table, (None, None), remedy="Give one vector of numbers for each state.")
         self.n_states, self.d_psi = array.shape
         self._dense = array
         self.weighted = array if weights is None else array * weights[:, None]
         self.pseudo = pseudo
-        measured = measure_psi(array, weights=weights, pseudo=pseudo)
+        measured = _measure(array, weights=weights, pseudo=pseudo)
         self.constants = measured if left_out is None else replace(measured, left_out=left_out)
 
     def project(self, values: FloatArray) -> FloatArray:
-        """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
         return values @ self.weighted
 
     def rows(self, states: IntArray) -> FloatArray:
-        """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
         return self._dense[states]
-
-
-_CHUNK = 1 << 16  # number of states whose dense rows are formed together
 
 
 class SparsePsi(Psi):
@@ -378,32 +306,7 @@ class SparsePsi(Psi):
         self.matrix = csr
         self._transposed = csr.T.tocsr()
         self.pseudo = pseudo
-        self.constants = self._measure()
-
-    def _measure(self) -> PsiConstants:
-        total, sums = (np.asarray(matrix.sum(axis=0)).ravel() for matrix in (self.matrix, abs(self.matrix)))
-        firsts = range(0, self.n_states, _CHUNK)
-        return _constants(
-            gram=(self._transposed @ self.matrix).toarray(),
-            total=total,
-            sums=sums,
-            has_signs=bool((np.abs(total) >= sums * (1 - 1e-12)).all()),
-            count=float(self.n_states),
-            norm_sum=float(np.sqrt(self.norms_sq()).sum()),
-            dual_norms=lambda inverse: self._dual_norms(inverse, total),
-            span=lambda: span_of_chunks(self.matrix[first : first + _CHUNK].toarray() for first in firsts),
-            pseudo=self.pseudo,
-        )
-
-    def _dual_norms(self, inverse: FloatArray, total: FloatArray) -> tuple[float, float]:
-        """Return the largest norm of K_ψ⁻¹ψ(s), and the largest distance from the mean of all states."""
-        centre = inverse @ total / self.n_states
-        longest = about_mean = 0.0
-        for first in range(0, self.n_states, _CHUNK):
-            dual = self.matrix[first : first + _CHUNK] @ inverse
-            longest = max(longest, float(np.linalg.norm(dual, axis=1).max()))
-            about_mean = max(about_mean, float(np.linalg.norm(dual - centre, axis=1).max()))
-        return longest, about_mean
+        self.constants = _measure(csr, pseudo=pseudo)
 
     @property
     def table(self) -> FloatArray:
@@ -412,15 +315,12 @@ class SparsePsi(Psi):
         return dense
 
     def rows(self, states: IntArray) -> FloatArray:
-        """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
         index = np.asarray(states)
         dense: FloatArray = self.matrix[index.ravel()].toarray()
         return dense.reshape(*index.shape, self.d_psi)
 
     def norms_sq(self) -> FloatArray:
-        """Return ‖ψ(s)‖² of all states, shape (S,)."""
         return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
 
     def project(self, values: FloatArray) -> FloatArray:
-        """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
         return np.ascontiguousarray((self._transposed @ values.T).T)

@@ -8,16 +8,16 @@ from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, integer, number
 from matrixrl.features.kernels import Kernel, check_gram
-from matrixrl.linalg import InducingFactor
 from matrixrl.records import FloatArray
 
 __all__ = ["FourierBasis", "InducingMap", "StateMap", "TileCoding", "TransformerMap"]
 
-
 _CHECKED = 60  # number of first states on which a kernel is checked
+_ROUNDING = 1e-11  # residuals below this share of k(x, x) are rounding errors, and dividing by them is unstable
 
 
 class StateMap(ABC):
@@ -59,70 +59,91 @@ class StateMap(ABC):
 
 
 class InducingMap(StateMap):
-    """Coordinates of a kernel on inducing points that are chosen from the states seen so far.
+    r"""Coordinates z(x) of a kernel on inducing points that are chosen from the states seen so far.
 
-    If all states are chosen, the kernel is represented exactly on them.
+    The coordinates are \(z(x) = L^{-1} k(P, x)\) with \(k(P, P) = LL^\top\) and P the inducing points, so that
+    z(x)ᵀz(y) = k(x, y) if x or y is one of them. The residual of x is \(k(x,x) - \|z(x)\|^2 \ge 0\), and
+    |k(x,y) − z(x)ᵀz(y)| is at most the root of the product of the residuals of x and y. If all states are chosen, the
+    kernel is represented exactly on them.
 
     Args:
         kernel: Kernel of scaled states.
         n_coordinates: Number of scaled observations p.
         budget: Largest number of inducing points.
-        tolerance: Largest residual, relative to k(x, x), of a state that is not added.
+        tolerance: Largest residual, relative to k(x, x), of a state that is not added. Residuals of the size of
+            rounding errors are not added for any tolerance.
+
+    Attributes:
+        points: (m, p) Inducing points P.
+        factor: (m, m) Cholesky factor L.
     """
 
     def __init__(self, kernel: Kernel, n_coordinates: int, *, budget: int = 400, tolerance: float = 1e-4) -> None:
         self._kernel, self._n = kernel, n_coordinates
-        self._budget, self._tolerance = budget, tolerance
+        self._budget = integer("budget", budget, low=1, remedy="Try 400.")
+        self._tolerance = number("tolerance", tolerance, low=0.0, high=1.0, remedy="Try 1e-4.")
         self.restart()
 
     def restart(self) -> None:
-        """Discard the inducing points."""
-        self.factor = InducingFactor(
-            self._kernel, self._kernel.diagonal, self._n, budget=self._budget, tolerance=self._tolerance
-        )
+        self.points, self.factor = np.empty((0, self._n)), np.empty((0, 0))
 
     @property
     def size(self) -> int:
-        """Number of inducing points."""
-        return self.factor.size
+        """Number of inducing points m."""
+        return len(self.points)
 
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return L⁻¹k(P, x), with P the inducing points and k(P, P) = LLᵀ."""
-        return self.factor.coordinates(x)
+        """Return L⁻¹k(P, x): (n, p) → (n, m)."""
+        if not self.size:
+            return np.empty((len(x), 0))
+        solved: FloatArray = solve_triangular(self.factor, self._kernel(self.points, x), lower=True, check_finite=False)
+        return solved.T
 
     def residuals(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """Return k(x, x) − ‖z(x)‖²."""
-        return self.factor.residuals(x, z)
+        """Return max(k(x, x) − ‖z(x)‖², 0)."""
+        found: FloatArray = np.maximum(self._kernel.diagonal(x) - np.vecdot(z, z), 0.0)
+        return found
 
     def grow(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """Add the states with the largest residuals; check the kernel on the first states."""
-        if not self.factor.size and len(x):
+        """Add the states with the largest residuals (Fine & Scheinberg 2001); check the kernel on the first states."""
+        if not self.size and len(x):
             sample = x[: min(len(x), _CHECKED)]
             gram = check_gram(self._kernel.name, self._kernel(sample, sample))
             if not np.allclose(np.diagonal(gram), self._kernel.diagonal(sample), rtol=1e-6, atol=1e-12):
                 rule = "must have the same k(x, x) in its diagonal as in its matrix"
                 fail(self._kernel.name, rule, "a difference", "Leave noise out (WhiteKernel): the ridge replaces it.")
-        return self.factor.grow(x, z)[0]
-
-    def frozen(self) -> InducingMap:
-        """Return a map on the points of now; points are replaced as they grow, never changed in place."""
-        same = copy(self)
-        same.factor = copy(self.factor)
-        return same
+        size = self._kernel.diagonal(x)
+        raw = size - np.vecdot(z, z)
+        if (raw < -1e-6 * np.maximum(size, np.finfo(np.float64).tiny)).any():
+            received = f"k(x, x) − ‖z(x)‖² = {raw.min():.3g}"
+            fail("kernel", "must be positive semi-definite", received, "Use a kernel, such as 'rbf'.")
+        residual = np.maximum(raw, 0.0)
+        floor = np.maximum(self._tolerance, _ROUNDING) * size
+        while self.size < self._budget and len(x):
+            excess = residual - floor
+            i = int(excess.argmax())
+            if excess[i] <= 0.0:
+                break
+            pivot = float(np.sqrt(residual[i]))
+            added = (self._kernel(x, x[i : i + 1])[:, 0] - z @ z[i]) / pivot
+            larger = np.zeros((self.size + 1, self.size + 1))
+            larger[:-1, :-1], larger[-1] = self.factor, np.append(z[i], pivot)
+            self.factor = larger  # replaced, never changed in place, so that a copy of the map keeps its own
+            self.points = np.vstack([self.points, x[i : i + 1]])
+            z = np.hstack([z, added[:, None]])
+            residual = np.maximum(residual - added * added, 0.0)
+            residual[i] = 0.0
+        return z
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return the inducing points and their Cholesky factor."""
-        return {"points": self.factor.points, "factor": self.factor.factor}
+        return {"points": self.points, "factor": self.factor}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Restore the inducing points and their Cholesky factor."""
-        self.restart()
         points, factor = arrays["points"], arrays["factor"]
         fits = points.ndim == 2 and points.shape[1] == self._n and factor.shape == (len(points),) * 2
-        fits = fits and points.dtype == factor.dtype == np.float64
-        if not fits or len(points) > self._budget:
+        if not fits or points.dtype != np.float64 or factor.dtype != np.float64 or len(points) > self._budget:
             raise ValueError("the inducing points and their factor do not match")
-        self.factor.points, self.factor.factor = points, factor
+        self.points, self.factor = points, factor
 
 
 class TransformerMap(StateMap):
@@ -148,7 +169,6 @@ class TransformerMap(StateMap):
         return self._size
 
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return the transformed states."""
         if not self._size:
             return np.empty((len(x), 0))
         found = self._transformer.transform(x)
@@ -180,11 +200,9 @@ class TransformerMap(StateMap):
         return same
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return the states of the fit; fitting to them again gives the same map if `random_state` is fixed."""
         return {} if self._fitted is None else {"fitted": self._fitted}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Fit to the states that `arrays` returned."""
         self.restart()
         if "fitted" in arrays:
             if arrays["fitted"].ndim != 2 or arrays["fitted"].dtype != np.float64:

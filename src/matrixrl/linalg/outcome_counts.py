@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from matrixrl.errors import InvalidInput
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["LevelShares", "OutcomeCounts", "RewardLevels", "SeenRows"]
+__all__ = ["OutcomeCounts", "RewardLevels", "SeenRows"]
 
 _FEW = 1 << 14  # observations that may wait, however little was seen
 
@@ -40,7 +39,7 @@ class SeenRows:
         self.times = times
         self.totals = self.sums(times)
 
-    @property
+    @cached_property
     def lengths(self) -> IntArray:
         """Number of different outcomes seen in each row (R,)."""
         return np.diff(self.firsts, append=len(self.outcomes))
@@ -116,13 +115,7 @@ class OutcomeCounts:
         return self._totals[ids]
 
     def add(self, rows: IntArray, outcomes: IntArray, weights: FloatArray | None = None) -> None:
-        """Count observations.
-
-        Args:
-            rows: (B, T) Row of each observation.
-            outcomes: (B, T) Its outcome.
-            weights: (B, T) How often it counts; once by default.
-        """
+        """Count observations: rows (B, T), outcomes (B, T), and how often each counts (B, T), once by default."""
         replicas = np.arange(self.n_replicas)[:, None]
         codes = ((replicas * self.n_rows + rows) * self.n_outcomes + outcomes).ravel()
         times = np.ones(len(codes)) if weights is None else weights.ravel()
@@ -139,7 +132,7 @@ class OutcomeCounts:
         """Add what is waiting, in the order in which it came: sums are those of adding it at once."""
         if not self._waiting:
             return
-        codes, extra = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        codes, extra = map(np.concatenate, zip(*self._waiting, strict=True))
         new = np.unique(codes)
         places = np.searchsorted(self._codes, new)
         known = places < len(self._codes)
@@ -156,11 +149,7 @@ class OutcomeCounts:
         return {"codes": self._codes, "times": self._times}
 
     def restore(self, codes: IntArray, times: FloatArray) -> None:
-        """Take back what `arrays` returned.
-
-        Raises:
-            InvalidInput: The arrays are no counts of so many rows and outcomes.
-        """
+        """Take back what `arrays` returned; refuse what are no counts of so many rows and outcomes."""
         limit = self.n_replicas * self.n_rows * self.n_outcomes
         if (np.diff(codes, prepend=-1, append=limit) <= 0).any():  # they become indices
             raise InvalidInput(f"the codes of outcomes must be increasing integers from 0 to {limit - 1}")
@@ -169,30 +158,11 @@ class OutcomeCounts:
         self.take(codes.copy(), times.copy())
 
     def take(self, codes: IntArray, times: FloatArray) -> None:
-        """Use arrays that are known to be counts; they are not copied.
-
-        Args:
-            codes: (E,) Codes of the outcomes seen, as `arrays` returns them.
-            times: (E,) How often each was seen.
-        """
+        """Use arrays (E,), as `arrays` returns them, that are known to be counts; they are not copied."""
         self._codes, self._times, self._seen = codes, times, None
         self._waiting, self._n_waiting = [], 0
         self._totals = np.zeros(self.n_replicas * self.n_rows)
         self._totals[self.seen.ids] = self.seen.totals
-
-
-class LevelShares(NamedTuple):
-    """Rewards as mixtures of two levels.
-
-    Attributes:
-        below: (B, T) Number of the level at or below each reward.
-        above: (B, T) Number of the next level above; the same number where the reward is a level.
-        weight: (B, T) Share of the level above, such that the mixture has the reward as its mean.
-    """
-
-    below: IntArray
-    above: IntArray
-    weight: FloatArray
 
 
 class RewardLevels:
@@ -202,12 +172,8 @@ class RewardLevels:
     it, which keeps the mean and only loosens an upper bound, because ln(ν − r) is concave in r (docs/proofs.md,
     section 9).
 
-    Args:
-        n_replicas: Number of replicas B.
-        n_levels: Largest number of levels.
-
     >>> levels = RewardLevels(n_replicas=1, n_levels=3)
-    >>> levels.place(np.array([[0.25, 0.5]]), np.array([[True, True]])).weight
+    >>> levels.place(np.array([[0.25, 0.5]]), np.array([[True, True]]))[2]
     array([[0.        , 0.33333333]])
     """
 
@@ -220,15 +186,13 @@ class RewardLevels:
         """Largest number of levels."""
         return int(self.values.shape[1])
 
-    def place(self, rewards: FloatArray, counted: BoolArray) -> LevelShares:
-        """Return where rewards lie between levels; new rewards become levels as long as there is room.
+    def place(self, rewards: FloatArray, counted: BoolArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return the levels around rewards and the share of the upper one, each (B, T); the mixture has their mean.
 
-        Args:
-            rewards: (B, T) Rewards in [0, 1].
-            counted: (B, T) Which of them count.
+        New rewards that count become levels as long as there is room. A reward that is a level has it on both sides.
         """
-        numbers = np.zeros((2, *rewards.shape), dtype=np.int64)
-        shares = LevelShares(numbers[0], numbers[1], np.zeros(rewards.shape))
+        below, above = np.zeros((2, *rewards.shape), dtype=np.int64)
+        shares = np.zeros(rewards.shape)
         for b, row in enumerate(rewards):
             self._add(b, row[counted[b]])
             levels = self.values[b]
@@ -237,10 +201,10 @@ class RewardLevels:
             right = np.clip(np.searchsorted(used, row, side="right"), 1, len(used) - 1)
             low, high = used[right - 1], used[right]
             weight = np.clip((row - low) / (high - low), 0.0, 1.0)
-            shares.below[b] = order[np.where(weight == 1.0, right, right - 1)]
-            shares.above[b] = order[np.where(weight == 0.0, right - 1, right)]
-            shares.weight[b] = np.where(weight == 1.0, 0.0, weight)
-        return shares
+            below[b] = order[np.where(weight == 1.0, right, right - 1)]
+            above[b] = order[np.where(weight == 0.0, right - 1, right)]
+            shares[b] = np.where(weight == 1.0, 0.0, weight)
+        return below, above, shares
 
     def _add(self, b: int, rewards: FloatArray) -> None:
         new, first = np.unique(rewards, return_index=True)

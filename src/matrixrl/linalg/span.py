@@ -37,20 +37,12 @@ class Span(NamedTuple):
 
 
 def rounding_level(shape: tuple[int, ...], largest: float) -> float:
-    """Return the level below which a singular value is a rounding error, as in `numpy.linalg.matrix_rank`.
-
-    Args:
-        shape: Shape of the matrix.
-        largest: Its largest singular value.
-    """
+    """Return the level below which a singular value is a rounding error, as in `numpy.linalg.matrix_rank`."""
     return float(max(shape) * np.finfo(np.float64).eps * largest)
 
 
 def span_of(rows: FloatArray) -> Span:
     """Return the directions that the rows use; only directions at the rounding level of singular values are left out.
-
-    Args:
-        rows: (P, d) Vectors.
 
     >>> span_of(np.array([[1.0, 0.0], [1.0, 9e-8]])).rank, span_of(np.ones((3, 2))).rank
     (2, 1)
@@ -59,11 +51,7 @@ def span_of(rows: FloatArray) -> Span:
 
 
 def span_of_chunks(chunks: Iterable[FloatArray]) -> Span:
-    """Return the directions that the rows of all chunks use; one chunk at a time is in memory.
-
-    Args:
-        chunks: Arrays of vectors, each (k, d).
-    """
+    """Return the directions that the rows of all chunks (k, d) use; one chunk at a time is in memory."""
     factor: FloatArray | None = None
     n_rows = 0
     for chunk in chunks:
@@ -81,9 +69,6 @@ def exact_rank(rows: FloatArray) -> int:
 
     Elimination modulo a prime: the result is never above the rank, and below it with a probability of about 1e-9 per
     direction. It tells linearly dependent columns from columns that differ by less than rounding.
-
-    Args:
-        rows: (P, d) Vectors.
 
     >>> tiny = np.array([[1.0, 0.0], [1.0, 1e-20]])
     >>> span_of(tiny).rank, exact_rank(tiny), exact_rank(np.ones((3, 2)))

@@ -13,9 +13,9 @@ import numpy as np
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
 from matrixrl.checks import fail
-from matrixrl.core.bounds import first_informative, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.dual import effective_dimension
 from matrixrl.core.embedding import embedding, refuted_rewards
+from matrixrl.core.regularity import first_informative, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.features import FunctionPhi
 from matrixrl.play.simulation import Simulation
 from matrixrl.problems import FiniteMDP

@@ -12,7 +12,7 @@ from matrixrl.agents import Agent
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.checks import fail, indices, shown
 from matrixrl.core import MatrixBounds, SandwichBounds
-from matrixrl.core.likelihood import LikelihoodBounds
+from matrixrl.core.likelihood.bounds import LikelihoodBounds
 from matrixrl.core.sets import NormalisedBall
 from matrixrl.features import OneHotPsi
 from matrixrl.pages import COLOURS

@@ -155,7 +155,7 @@ class LinearModel(RewardModel):
             return normals * np.sqrt(self.design.width_sq).reshape(self.n_replicas, self.n_groups, -1)
         assert isinstance(self.design, DensePairs)
         # A = LLᵀ, so L⁻ᵀz has covariance A⁻¹; from A itself, whose rounding does not build up.
-        factorised, matrix = self.design.is_factorised, self.design.design.matrix
+        factorised, matrix = self.design.is_factorised, self.design.matrix
         upper = self.design.factor.upper if factorised else np.linalg.cholesky(matrix).transpose(0, 2, 1)
         z = normals.reshape(len(upper), -1, self.phi.d).transpose(0, 2, 1)
         drawn: FloatArray = np.linalg.solve(upper, z).transpose(0, 2, 1).reshape(normals.shape)

@@ -8,8 +8,15 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from matrixrl.algorithms.control.values import ValueFunction
-from matrixrl.features.kernels import Prior, fit_length_scales, leave_one_out, matern_5_2, negative_evidence, rbf
-from matrixrl.linalg import choose_pivots
+from matrixrl.features.kernels import (
+    Prior,
+    choose_pivots,
+    fit_length_scales,
+    leave_one_out,
+    matern_5_2,
+    negative_evidence,
+    rbf,
+)
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = [

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.features.kernels import matern_5_2
-from matrixrl.linalg import choose_pivots
+from matrixrl.features.kernels import choose_pivots, matern_5_2
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Backups", "Outlook", "ValueFunction", "backward", "outlook", "value_points"]

@@ -9,8 +9,7 @@ import numpy as np
 
 from matrixrl.algorithms.control.model import Dynamics
 from matrixrl.algorithms.control.values import Backups, ValueFunction
-from matrixrl.features.kernels import rbf
-from matrixrl.linalg import choose_pivots
+from matrixrl.features.kernels import choose_pivots, rbf
 from matrixrl.records import FloatArray
 
 __all__ = ["END_GRID", "Arrivals", "EndSteps", "WorldModel", "end_kernel", "fit_arrivals", "random_walks", "simulate"]

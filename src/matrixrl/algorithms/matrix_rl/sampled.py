@@ -19,9 +19,9 @@ from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
 from matrixrl.core import Clock, Frame, Level, MatrixBounds, MatrixSet, greedy_plan, pessimistic_values
-from matrixrl.core.columns import Columns
 from matrixrl.core.greedy import greedy_actions, lowest_first, tie_weights
 from matrixrl.core.models import ColumnEstimate, SampledModel, StateOracle
+from matrixrl.core.models.sampled import Columns
 from matrixrl.core.start import Start
 from matrixrl.features import TablePsi
 from matrixrl.problems.problem import Kind

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from matrixrl.checks import choice, fail
 from matrixrl.core import RADII, SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, Radius
-from matrixrl.core.columns import COLUMN_WEIGHTS
+from matrixrl.core.models.sampled import COLUMN_WEIGHTS
 from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
 from matrixrl.core.sets import LIKELIHOOD_SETS, LikelihoodSet, Sandwich
 from matrixrl.features import Features, is_indicator

@@ -18,14 +18,9 @@ SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
 
 @compiled
 def choose(action: int, q: Any, tie: float, score: Any, chosen: Any) -> None:
-    """Take an action where its value, with what breaks ties, is the largest so far.
+    """Take an action where its values q (S,) and what breaks ties are the largest so far; score and chosen (S,) change.
 
-    Args:
-        action: Number of the action.
-        q: (S,) Its values.
-        tie: Number that is added to break ties.
-        score: (S,) Largest value so far, changed in place.
-        chosen: (S,) Action with that value, as a float so that all lanes of the loop have one width; likewise.
+    Actions are chosen as floats, so that all lanes of the loop have one width.
     """
     for s in range(len(q)):
         x = q[s] + tie

@@ -59,14 +59,7 @@ class Outcomes(NamedTuple):
 
 @compiled
 def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
-    """Return the outcomes of some groups of replica r.
-
-    Args:
-        law: Laws of all groups.
-        r: Replica.
-        groups: (n,) The groups.
-        n_states: Number of next states S.
-    """
+    """Return the outcomes of some groups (n,) of replica r, from the laws of all groups."""
     firsts, n_levels = np.zeros(len(groups) + 1, dtype=np.int64), law[PAID].shape[1]
     radii, top_radii = np.empty(len(groups)), np.empty(len(groups))
     for i in range(len(groups)):
@@ -103,16 +96,7 @@ def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
 
 @lean
 def fill_table(states: Any, extras: Any, values: Any, sign: float, top: float, table: Any) -> None:
-    """Fill in the distance of outcomes from the top, its logarithm and its inverse: (3, U).
-
-    Args:
-        states: (U,) Next state of each outcome.
-        extras: (U,) Reward of each outcome.
-        values: (S,) Value of each next state.
-        sign: 1 or -1.
-        top: Largest sign·(V + reward) of any outcome.
-        table: Filled in.
-    """
+    """Fill in the distance of outcomes (U,) from the top, its logarithm and its inverse: (3, U)."""
     for u in range(len(states)):
         gap = top - sign * (values[states[u]] + extras[u])
         table[GAP, u] = gap

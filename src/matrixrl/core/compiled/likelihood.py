@@ -55,6 +55,7 @@ def _fill_bounds(
 
 @compiled
 def fill_plan(
+    sign: float,
     law: Any,
     joint: Any,
     joint_is_less: bool,
@@ -71,18 +72,17 @@ def fill_plan(
     preference: Any,
     preference_weight: float,
     q_out: Any,
-    sign: float = 1.0,
 ) -> None:
     """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica; or the pessimistic ones.
 
     The arguments from `first_replica` to `q_out` are those of `core.compiled.backup.fill_plan`; the others:
+        sign: 1 for upper bounds; -1 for lower bounds, which need radii that hold for all values and no joint laws.
         law: Laws of the next states of the groups, with firsts, lasts and epsilon (B, K).
         joint: Joint laws of reward and next state, likewise; firsts is (B, 0) where rewards are known.
         joint_is_less: Whether a bound by the joint law is never larger than one by the law and the reward, as with
             equal radii: {q : KL(p̂‖q) <= ε} of the joint law has its marginals in the sets of the others.
         groups: (P,) Group of each pair.
         reward: (B, P) Largest unit rewards that are believed, or the smallest ones; -∞ excludes a pair.
-        sign: 1 for upper bounds; -1 for lower bounds, which need radii that hold for all values and no joint laws.
     """
     n_replicas, horizon, n_states = policy.shape
     n_groups = law[FIRSTS].shape[1]
@@ -199,12 +199,7 @@ def pessimistic_values(
 def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors: Any) -> float:
     """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as `core.likelihood.dirichlet_excess` does for all.
 
-    Args:
-        first: Position of the first count of the group.
-        last: Position after its last count.
-        times: Counts of all groups.
-        n_outcomes: Number of possible outcomes S.
-        priors: (n, k₀, 4) Numbers of `_support_prior` that were computed before, filled in; the last one is 1 if so.
+    `priors` (n, k₀, 4) keeps the numbers of `_support_prior` that were computed; the last one is 1 if they were.
     """
     n, total = 0.0, 0.0
     for e in range(first, last):

@@ -100,20 +100,8 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
                 actions[place[c]], limits[place[c]], chosen[place[c]] = a, reward[r, p], groups[p]
                 place[c] += 1
     at_law, at_joint = np.zeros(len(actions)), np.zeros(len(actions))
-    return Candidates(
-        firsts,
-        actions,
-        chosen,
-        limits,
-        limits.copy(),
-        at_law,
-        at_joint,
-        most,
-        fresh,
-        fresh_action,
-        fresh_reward,
-        longest,
-    )
+    tried = firsts, actions, chosen, limits, limits.copy(), at_law, at_joint
+    return Candidates(*tried, most, fresh, fresh_action, fresh_reward, longest)
 
 
 @inlined

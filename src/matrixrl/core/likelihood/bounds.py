@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
-from matrixrl.core.value_bounds import Ends, PlanArrays, ValueBounds
 from matrixrl.linalg import SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -35,7 +37,7 @@ class JointLaw:
     is_less: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class LikelihoodBounds(ValueBounds):
     """Empirical laws of groups of pairs, with the radii around them, from which bounds on Q are computed.
 
@@ -67,26 +69,24 @@ class LikelihoodBounds(ValueBounds):
     is_normalised = True  # bounds are means of values, so they are inside the range of the values
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
-        """Return bounds on Q (B, A, S): upper for values above V* (sign 1), or lower (sign -1) for any policy."""
         reward = self.most if sign > 0 else self.least
         if values is None and self.joint is None:
             return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
         if values is None:
             values = np.zeros((self.n_replicas, self.groups.shape[1]))
         epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
-        bounds, entries, ends = self._rows(self.seen, values, sign)
-        bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, epsilon, sign, top)
-        q: FloatArray = bounds.reshape(self.n_replicas, self.n_groups)[:, self.groups] + reward
-        if sign > 0 and self.joint is not None:
-            np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
+        q: FloatArray = self._means(self.seen, values, epsilon, sign, top)[:, self.groups] + reward
+        if sign > 0 and self.joint is not None:  # the mean of r + V
+            joint = self.joint
+            totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
+            np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
+            both = self._means(joint.seen, totals, joint.epsilon, 1.0, joint.top)
+            np.minimum(q, both[:, self.groups], out=q)
         return q
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
-        bounds, entries, ends = self._rows(self.seen, values, sign)
-        bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, self.lower, sign)
-        by_pair: FloatArray = bounds.reshape(self.n_replicas, self.n_groups)[:, self.groups]
-        return by_pair
+        return self._means(self.seen, values, self.lower, sign)[:, self.groups]
 
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
         """Return the same bounds with the laws of some pairs (B, A, S) alone."""
@@ -96,13 +96,8 @@ class LikelihoodBounds(ValueBounds):
         top = None if self.top is None else self.top[wanted]
         return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
 
-    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
-        """Return True: the compiled backup knows lists of outcomes."""
-        del sign
-        return True
-
-    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
-        """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
+    def compiled_backup(self, sign: float = 1.0) -> Callable[..., None]:
+        """Return the compiled backup, which knows lists of outcomes."""
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
         law = self._as_lists(self.seen, *((self.upper, self.top) if sign > 0 else (self.lower, None)))
@@ -111,19 +106,14 @@ class LikelihoodBounds(ValueBounds):
             paid = np.nan_to_num(self.joint.levels, nan=-1.0)
             joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid)
             is_less = self.joint.is_less
-        reward = plan.rewards(self.most if sign > 0 else self.least)
-        likelihood.fill_plan(law, joint, is_less, self.groups.ravel(), reward, *plan.arguments(), sign)
+        return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
-    def fill_in_lower_values(self, policy: IntArray, ends: Ends, values: FloatArray) -> None:
-        """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
+    def compiled_policy_backup(self) -> Callable[..., None]:
         from matrixrl.core.compiled import likelihood
 
-        law, groups = self._as_lists(self.seen, self.lower), self.groups.ravel()
-        least = np.ascontiguousarray(
-            np.broadcast_to(self.least, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
-        )
-        for b in range(self.n_replicas):
-            likelihood.pessimistic_values(law, groups, least, b, *ends, policy[b].astype(np.int64), values[b])
+        least = np.broadcast_to(self.least, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
+        law = self._as_lists(self.seen, self.lower)
+        return partial(likelihood.pessimistic_values, law, self.groups.ravel(), np.ascontiguousarray(least))
 
     def _as_lists(
         self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None
@@ -149,21 +139,14 @@ class LikelihoodBounds(ValueBounds):
         none, no_radii = np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0))
         return none, none, nothing, states, nothing, no_radii, no_radii, states, np.zeros((n, 1))
 
-    def _rows(self, seen: SeenRows, values: FloatArray, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the extreme of values (B, n outcomes) for every group, the value of each entry, and the extremes.
-
-        The first array (B·K,) is the bound of groups without data, the last one (R,) has a number for each row.
-        """
+    def _means(
+        self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the extreme means of values (B, n outcomes) of all groups (B, K): the extreme value without data."""
         ends = values.max(axis=1) if sign > 0 else values.min(axis=1)
-        replica = seen.ids // self.n_groups
-        return np.repeat(ends, self.n_groups), values[replica[seen.places], seen.outcomes], ends[replica]
-
-    def _joint_bounds(self, joint: JointLaw, values: FloatArray) -> FloatArray:
-        """Return upper bounds on the mean of r + V: (B, K)."""
-        totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
-        np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
-        bounds, entries, ends = self._rows(joint.seen, totals, 1.0)
-        bounds[joint.seen.ids] = extreme_means(joint.seen, entries, ends, joint.epsilon, 1.0, joint.top)
+        replica, bounds = seen.ids // self.n_groups, np.repeat(ends, self.n_groups)
+        entries = values[replica[seen.places], seen.outcomes]
+        bounds[seen.ids] = extreme_means(seen, entries, ends[replica], epsilon, sign, top)
         return bounds.reshape(self.n_replicas, self.n_groups)
 
 
@@ -173,13 +156,8 @@ def reward_bounds(
     """Return upper and lower bounds on the mean reward of every row, each of the shape of `totals`.
 
     A reward r counts as 1 with weight r and as 0 with weight 1 − r, which can only loosen the bound (docs/proofs.md,
-    section 9). Rows without data are bounded by 1 and 0.
-
-    Args:
-        totals: Number of rewards n of each row.
-        sums: Sum of the unit rewards of each row.
-        log_events: ln(number of rows / δ), δ of one side; None for the tuned radius, which is not proven.
-        scale: Factor of the radius.
+    section 9). Rows without data are bounded by 1 and 0. `log_events` is ln(number of rows / δ), δ of one side; None
+    stands for the tuned radius, which is not proven.
     """
     rows = np.flatnonzero(totals)
     n, paid = totals.ravel()[rows], np.clip(sums.ravel()[rows] / totals.ravel()[rows], 0.0, 1.0)

@@ -57,19 +57,13 @@ class KLBall:
     Every ν gives an upper bound. The unknown is x = ν − max V, and y = ν − p̂V is x plus the distance from the mean to
     the top; ratios (ν − V)/y are 1 + (p̂V − V)/y, so no digits cancel where ν is far away.
 
-    Args:
-        seen: Rows with data, and their laws p̂.
-        values: (E,) Value of the outcome of each entry.
-        top: (R,) Largest value of any outcome, seen or not.
-        epsilon: (R,) Radius ε of each row; 0 is the mean alone.
-
     Attributes:
         mean: (R,) Mean p̂V of each row.
     """
 
     def __init__(self, seen: SeenRows, values: FloatArray, top: FloatArray, epsilon: FloatArray) -> None:
-        self._seen, self._top = seen, top
-        self._epsilon = epsilon
+        self._firsts, self._places, self._shares = seen.firsts, seen.places, seen.shares
+        self._top, self._epsilon = top, epsilon
         self.mean = seen.sums(seen.shares * values)
         distance = top - self.mean
         self._to_top = np.where(distance > ROUNDING * (np.abs(top) + np.abs(self.mean)), distance, 0.0)  # (R,)
@@ -77,17 +71,14 @@ class KLBall:
         self._below = self.mean[seen.places] - values
 
     def bound(self, x: FloatArray, epsilon: FloatArray | None = None) -> FloatArray:
-        """Return ν − e^{−ε} Π (ν − V)^p̂ at ν = max V + x, no larger than max V: (R,).
-
-        Args:
-            x: (R,) Distance of ν from max V.
-            epsilon: (R,) Radius in place of that of the ball.
-        """
+        """Return ν − e^{−ε} Π (ν − V)^p̂ at ν = max V + x, no larger than max V, at another ε if it is given: (R,)."""
         y = x + self._to_top
-        epsilon = self._epsilon if epsilon is None else epsilon
-        with np.errstate(invalid="ignore"):  # of rows whose mean counts as the top: y = 0, and no ratio is a number
-            log_ratio = self._seen.sums(self._seen.shares * self._log_ratios(x))
-            bound = self.mean - y * np.expm1(log_ratio - epsilon)
+        of_entries = y[self._places]
+        with np.errstate(divide="ignore", invalid="ignore"):  # y = 0 where the mean counts as the top
+            ratio, away = (x[self._places] + self._gaps) / of_entries, self._below / of_entries
+            logs = np.where(ratio < 0.5, np.log(ratio), np.log1p(np.maximum(away, -1.0)))  # the digits of both ends
+            log_ratio = np.add.reduceat(self._shares * logs, self._firsts) if len(y) else y
+            bound = self.mean - y * np.expm1(log_ratio - (self._epsilon if epsilon is None else epsilon))
         return np.where(y > 0.0, np.minimum(bound, self._top), self._top)  # y = 0: all mass is at the top
 
     def best(self) -> FloatArray:
@@ -97,20 +88,32 @@ class KLBall:
         outcome was not seen, and the ball reaches far. The root is found by Newton's method for F or ln F as functions
         of ln x, whichever is nearer to a line, inside a bracket.
         """
-        epsilon, nothing = self._epsilon, np.zeros(len(self._top))
-        variance = self._seen.sums(self._seen.shares * self._below**2)
+        epsilon, to_top, places, x = self._epsilon, self._to_top, self._places, np.zeros(len(self._top))
+        if not len(x):
+            return x
+        least, most = SMALLEST * to_top, LARGEST * to_top
+        low, high = least, most
+        active = (to_top > 0.0) & (epsilon > NARROWEST)
+        parts = np.empty((3, len(places)))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            active = (self._to_top > 0.0) & (epsilon > NARROWEST)
-            active &= ~(self._excess(nothing)[0] <= epsilon)  # not a number where the best was seen
-            x = np.where(
-                active, np.clip(np.sqrt(variance / (2 * epsilon)) - self._to_top, 1e-3 * self._to_top, None), 0
-            )
-            least, most = SMALLEST * self._to_top, LARGEST * self._to_top
-            low, high = least, most
-            for _ in range(STEPS):
-                if not active.any():
-                    break
-                excess, slope = self._excess(x)
+            for step_number in range(STEPS + 1):
+                y = x + to_top
+                of_entries = y[places]
+                ratio, away = (x[places] + self._gaps) / of_entries, self._below / of_entries
+                inverse = away / ratio  # 1 − y/(ν − V), whose mean is −squares
+                parts[0] = self._shares * away * inverse
+                parts[1] = self._shares * inverse * inverse
+                parts[2] = self._shares * np.where(ratio < 0.5, np.log(ratio), np.log1p(np.maximum(away, -1.0)))
+                squares, variance, logs = np.add.reduceat(parts, self._firsts, axis=1)
+                excess = logs + np.log1p(squares)  # F
+                if step_number == 0:  # at max V, where it is not a number if the best was seen
+                    active &= ~(excess <= epsilon)
+                    if not active.any():
+                        break
+                    spread = np.sqrt(np.add.reduceat(self._shares * self._below**2, self._firsts) / (2 * epsilon))
+                    x = np.where(active, np.clip(spread - to_top, 1e-3 * to_top, None), 0)
+                    continue
+                slope = -(x / y) * (variance - squares * squares) / (1.0 + squares)  # of F, by ln x
                 grows = excess > epsilon
                 low, high = np.where(grows, x, low), np.where(grows, high, x)
                 # Far below the root F is nearly a line in ln x, far above it ln F is.
@@ -122,24 +125,6 @@ class KLBall:
                 x = np.where(active, np.where(inside, step, np.sqrt(low * high)), x)
                 beyond = active & (step <= least)
                 x, active = np.where(beyond, least, x), active & ~beyond
+                if not active.any():
+                    break
         return x
-
-    def _log_ratios(self, x: FloatArray) -> FloatArray:
-        """Return ln((ν − V)/y) of the entries (E,), with the digits of small and of large ratios."""
-        places = self._seen.places
-        y = (x + self._to_top)[places]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio, excess = (x[places] + self._gaps) / y, self._below / y
-            return np.where(ratio < 0.5, np.log(ratio), np.log1p(np.maximum(excess, -1.0)))
-
-    def _excess(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return F and its derivative by ln x, each (R,)."""
-        seen = self._seen
-        y = x + self._to_top
-        ratio = (x[seen.places] + self._gaps) / y[seen.places]
-        away = self._below / y[seen.places]
-        inverse = away / ratio  # 1 − y/(ν − V), whose mean is −squares
-        squares = seen.sums(seen.shares * away * inverse)
-        variance = seen.sums(seen.shares * inverse * inverse) - squares * squares
-        excess = seen.sums(seen.shares * self._log_ratios(x)) + np.log1p(squares)
-        return excess, -(x / y) * variance / (1.0 + squares)

@@ -64,12 +64,7 @@ def log_bet_gain(n: FloatArray | float) -> FloatArray:
 
 
 def targeted_beta(n: FloatArray, log_events: float) -> FloatArray:
-    """Return β₁(n), so that U at ε = β₁/n bounds the means of the fixed functions that were counted.
-
-    Args:
-        n: Number of observations of each row.
-        log_events: ln(number of rows times functions / δ).
-    """
+    """Return β₁(n), so that U at ε = β₁/n bounds the means of fixed functions; log_events is ln(rows·functions/δ)."""
     return log_events + log_bet_gain(n)
 
 
@@ -82,10 +77,6 @@ def dirichlet_excess(seen: SeenRows, n_outcomes: int) -> FloatArray:
     """Return Σ c ln(c/n) − ln m(c) of each row: by how much p̂ is more likely than a mixture of Dirichlet(½) laws.
 
     β_D is this number plus ln(number of rows / δ): KL(p̂‖P) <= β_D/n for all n at once.
-
-    Args:
-        seen: Rows with data, and their counts.
-        n_outcomes: Number of possible outcomes S.
     """
     return seen.sums(seen.times * np.log(seen.shares)) - log_marginal(seen, n_outcomes)
 
@@ -102,12 +93,6 @@ def log_shared_law_ratio(seen_pairs: SeenRows, groups: IntArray, seen: SeenRows,
     """Return Σ_i ln m(c_i) − Σ_j c_j ln(c_j/n) of each group: the evidence that its pairs do not share a law.
 
     If they do, it ever exceeds ln(1/δ) with probability at most δ (docs/proofs.md, section 9.6).
-
-    Args:
-        seen_pairs: Pairs with data, and their counts c_i.
-        groups: (R_pairs,) Position of the group of each of them among the rows of `seen`.
-        seen: Groups with data, and their counts c.
-        n_outcomes: Number of possible outcomes S.
     """
     apart = np.bincount(groups, log_marginal(seen_pairs, n_outcomes), minlength=len(seen.ids))
     ratio: FloatArray = apart - seen.sums(seen.times * np.log(seen.shares))
@@ -115,13 +100,7 @@ def log_shared_law_ratio(seen_pairs: SeenRows, groups: IntArray, seen: SeenRows,
 
 
 def log_support_prior(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArray:
-    """Return ln Σ_{k>=k₀} w_k C(S−k₀, k−k₀)/C(S, k) Γ(k/2)/Γ(n + k/2), w_k = (1 + 1/S)/(k(k+1)): (R,).
-
-    Args:
-        n: (R,) Number of observations.
-        k0: (R,) Number of different outcomes seen.
-        n_outcomes: Number of possible outcomes S.
-    """
+    """Return ln Σ_{k>=k₀} w_k C(S−k₀, k−k₀)/C(S, k) Γ(k/2)/Γ(n + k/2), w_k = (1 + 1/S)/(k(k+1)): (R,)."""
     # Many rows share both numbers; complex numbers are sorted by the first, then by the second.
     _, places, inverse = np.unique(n + 1j * k0, return_index=True, return_inverse=True)
     return _support_priors(n[places], k0[places], n_outcomes)[inverse]

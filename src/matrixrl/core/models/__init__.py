@@ -2,7 +2,7 @@
 
 from matrixrl.core.models.base import Model, ModelContext
 from matrixrl.core.models.counts import CountModel
-from matrixrl.core.models.ridge import RidgeModel, Visits, core_matrix, ridge_for
+from matrixrl.core.models.ridge import RidgeModel, Visits, ridge_for
 from matrixrl.core.models.sampled import ColumnEstimate, SampledModel, StateOracle
 
 __all__ = [
@@ -14,6 +14,5 @@ __all__ = [
     "SampledModel",
     "StateOracle",
     "Visits",
-    "core_matrix",
     "ridge_for",
 ]

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
-from matrixrl.core.value_bounds import ValueBounds
 from matrixrl.features import AllowedPart, Features
 from matrixrl.problems.stages import Stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -139,10 +139,6 @@ class Model(ABC):
         self._confidence = None
 
     def rounding_words(self, *, regret: bool) -> str | None:
-        """Return, in words, that rounding errors may matter; None if they are small, or bounds allow for them.
-
-        Args:
-            regret: Whether it is about the regret bound, which does not allow for them.
-        """
+        """Return, in words, that rounding errors may matter to certificates, or to the regret bound; None if not."""
         del regret
         return None

@@ -9,21 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import FACTORS, Clock, Level
-from matrixrl.core.likelihood import (
-    JointLaw,
-    LikelihoodBounds,
+from matrixrl.core.likelihood.bounds import JointLaw, LikelihoodBounds, reward_bounds
+from matrixrl.core.likelihood.radii import (
     dirichlet_excess,
     log_mixture_gain,
     log_shared_law_ratio,
-    reward_bounds,
     targeted_beta,
     top_beta,
 )
-from matrixrl.core.likelihood.confidence import LikelihoodConfidence
 from matrixrl.core.models.base import Model, ModelContext
-from matrixrl.core.sets import LikelihoodSet
-from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.core.sets import LikelihoodConfidence, LikelihoodSet
 from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -32,12 +29,7 @@ __all__ = ["CountModel", "RowMemo"]
 
 
 class RowMemo:
-    """One or more numbers of every row.
-
-    Args:
-        n_rows: Number of rows.
-        fills: Number of a row without data, for each of the numbers that are kept.
-        ids: Rows that have data.
+    """Numbers of every row, computed again where counts changed; `fills` are those of rows without data.
 
     >>> memo = RowMemo(3, [0.0], ids=np.array([1]))
     >>> memo.read(lambda ids: [10.0 * ids])
@@ -53,11 +45,7 @@ class RowMemo:
         self._changed.append(ids)
 
     def read(self, compute: Callable[[IntArray], Sequence[FloatArray]]) -> list[FloatArray]:
-        """Return the numbers of all rows, one array for each of the fills; arrays that were returned do not change.
-
-        Args:
-            compute: Function of ascending rows, each of which has data, that returns one array for each of the fills.
-        """
+        """Return the numbers of all rows, from a function of ascending rows with data; given arrays do not change."""
         if self._changed:
             ids = np.unique(np.concatenate(self._changed))
             arrays = [array.copy() for array in self._arrays]
@@ -78,6 +66,7 @@ class CountModel(Model):
 
     Attributes:
         groups: (A, S) Group of each pair; pairs of a group share a law.
+        n_rows: Number of groups K, those of the end state included.
         counts: Counts of the next states of each group.
         pair_counts: Counts of the next states of each pair, for the alarm; None if every group is one pair.
         joint: Joint counts of next state and level of reward of each group, where the bound uses them; else None.
@@ -101,23 +90,16 @@ class CountModel(Model):
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
             )
             fail("set", rule, repr(likelihood_set.name), "Use set='normalised', or one-hot features.")
-        self.groups = groups
+        self.groups, self.n_rows = groups, int(groups.max()) + 1
         self.forget()
 
     @property
     def confidence(self) -> LikelihoodConfidence:
-        """Set and parts of δ, for the actions that are allowed."""
         if self._confidence is None:
             self._confidence = LikelihoodConfidence(self._set, self.context, self.groups)
         return self._confidence
 
-    @property
-    def n_rows(self) -> int:
-        """Number of groups K, those of the end state included."""
-        return int(self.groups.max()) + 1
-
     def forget(self) -> None:
-        """Start without data."""
         n, n_states = self.context.n_replicas, self.groups.shape[1]
         self.counts = OutcomeCounts(n, self.n_rows, n_states)
         self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
@@ -128,7 +110,6 @@ class CountModel(Model):
         self._data_changed()
 
     def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
-        """Count steps."""
         rows = self.groups.ravel()[pairs]
         self.counts.add(rows, next_states, weights)
         if self.pair_counts is not None:
@@ -149,15 +130,14 @@ class CountModel(Model):
         """Count next states together with rewards, each shared between the two levels around it."""
         if self.joint is None:
             return
-        shares, outcomes = self.levels.place(rewards, weights > 0.0), next_states * self.levels.n_levels
+        (below, above, share), first = self.levels.place(rewards, weights > 0.0), next_states * self.levels.n_levels
         self.joint.add(
             np.concatenate([rows, rows], axis=1),
-            np.concatenate([outcomes + shares.below, outcomes + shares.above], axis=1),
-            np.concatenate([weights * (1.0 - shares.weight), weights * shares.weight], axis=1),
+            np.concatenate([first + below, first + above], axis=1),
+            np.concatenate([weights * (1.0 - share), weights * share], axis=1),
         )
 
     def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
-        """Return bounds on Q at each level."""
         contradicted = self._contradicted_groups(clock)
         return [self._bounds(level, clock.shares, contradicted) for level in levels]
 
@@ -282,7 +262,6 @@ class CountModel(Model):
         self._data_changed()
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the counts."""
         lists = {"next": self.counts, "pair": self.pair_counts, "joint": self.joint}
         arrays: dict[str, NDArray[Any]] = {
             f"{name}_{part}": array
@@ -295,7 +274,6 @@ class CountModel(Model):
         return arrays if self.context.known_reward else arrays | {"reward_sums": self.reward_sums}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `state_dict` returned."""
         self.forget()
         for name, counts in (("next", self.counts), ("pair", self.pair_counts), ("joint", self.joint)):
             if counts is not None:

@@ -11,46 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.models.base import Model, ModelContext, steps_at_once
 from matrixrl.core.sets import MatrixSet, Sandwich
-from matrixrl.core.sets.base import widths
-from matrixrl.core.value_bounds import ValueBounds
-from matrixrl.features import OneHotPhi, OneHotPsi, Psi
-from matrixrl.linalg import DiagonalPairs, PairDesign, lost_digits
+from matrixrl.features import OneHotPhi, OneHotPsi
+from matrixrl.linalg import DiagonalPairs, lost_digits, widths
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["RidgeModel", "Visits", "core_matrix", "ridge_for"]
+__all__ = ["RidgeModel", "Visits", "ridge_for"]
 
 _LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 _SMALLEST_RATIO = 1e-4  # below it even the longest vector outweighs the ridge only after 10⁴ visits
-
-
-def core_matrix(design: PairDesign, cross_moment: FloatArray, psi: Psi) -> FloatArray:
-    r"""Return the estimate of M* in every replica, \(M_n = A_n^{-1} (\sum \phi\psi^\top) K_\psi^{-1}\).
-
-    It minimises \(\sum \|K_\psi^{-1}\psi - M^\top\phi\|^2 + \lambda\|M\|_F^2\) (YW19 (3), where λ = 1).
-
-    Args:
-        design: A_n of every replica.
-        cross_moment: (B, d, d_psi) Σ φψᵀ over the data.
-        psi: Features ψ, with K_ψ.
-
-    Returns:
-        Estimates M_n (B, d, d_psi).
-
-    >>> import numpy as np
-    >>> from matrixrl.features import one_hot
-    >>> features = one_hot(n_states=2, n_actions=1)
-    >>> design, moment = features.phi.design(1), np.zeros((1, 2, 2))
-    >>> pair, following, once = np.array([[0]]), np.array([[1]]), np.ones((1, 1))
-    >>> design.update(pair, once)
-    >>> features.phi.accumulate(moment, features.psi, pair, following, once)
-    >>> core_matrix(design, moment, features.psi)[0]
-    array([[0. , 0.5],
-           [0. , 0. ]])
-    """
-    return psi.solve_gram(design.solve(cross_moment))  # YW19 (2)
 
 
 class Visits(NamedTuple):
@@ -91,7 +63,6 @@ class RidgeModel(Model):
 
     @property
     def confidence(self) -> Confidence:
-        """Set, radius and shares of δ, for the actions that are allowed."""
         if self._confidence is None:
             now = self.context
             self._confidence = Confidence.of(
@@ -108,7 +79,6 @@ class RidgeModel(Model):
         return self._confidence
 
     def forget(self) -> None:
-        """Start without data (Algorithm 1, line 4)."""
         phi, n = self.context.features.phi, self.context.n_replicas
         self.design = phi.design(n, self.ridge)
         self.cross_moment = np.zeros((n, phi.d, self.context.features.psi.d_psi))
@@ -125,8 +95,11 @@ class RidgeModel(Model):
         self.revision += 1
 
     def core_matrix(self) -> FloatArray:
-        """Return M_n of every replica: (B, d, d_psi)."""
-        return core_matrix(self.design, self.cross_moment, self.context.features.psi)
+        r"""Return the estimates \(M_n = A_n^{-1} (\sum \phi\psi^\top) K_\psi^{-1}\) of M*: (B, d, d_psi).
+
+        It minimises \(\sum \|K_\psi^{-1}\psi - M^\top\phi\|^2 + \lambda\|M\|_F^2\) (YW19 (3), where λ = 1).
+        """
+        return self.context.features.psi.solve_gram(self.design.solve(self.cross_moment))  # YW19 (2)
 
     def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q at each level; M_n is computed once for all of them."""
@@ -147,7 +120,6 @@ class RidgeModel(Model):
         return found
 
     def size(self) -> FloatArray:
-        """Return ln det(A_n / λ) of every replica: (B,)."""
         return self.design.logdet
 
     def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
@@ -155,11 +127,9 @@ class RidgeModel(Model):
         return sizes >= kept + math.log1p(self.context.switch_growth)
 
     def widths(self) -> FloatArray:
-        """Return the width w of every pair: (B, A, S)."""
         return widths(self.design).reshape(self.context.n_replicas, *self.context.unit_reward.shape)
 
     def rounding_words(self, *, regret: bool) -> str | None:
-        """Return, in words, that rounding errors may matter; None if they are small, or bounds allow for them."""
         error = self.design.rounding
         if error == 0.0:
             return None
@@ -180,16 +150,11 @@ class RidgeModel(Model):
 
     @property
     def steps_at_once(self) -> int:
-        """Number of steps that `update` may be given together: many if both features are one-hot."""
         phi, psi = self.context.features.phi, self.context.features.psi
         return steps_at_once(16 if self.is_one_hot else 8 + phi.n_actions * phi.d + psi.d_psi)
 
     def why_not_by_visits(self, n_episodes: int | None) -> str | None:
-        """Return why the bounds of a pair are not functions of its visits alone, or None if they are.
-
-        Args:
-            n_episodes: Number of episodes N if it is known in advance, else None.
-        """
+        """Return why the bounds of a pair are not functions of its visits alone, or None if they are."""
         if not self.is_one_hot:
             return "the features are not one-hot"
         chosen, radius = self.confidence.set, self.confidence.radius
@@ -211,11 +176,9 @@ class RidgeModel(Model):
         self.revision += 1
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the moments and the design."""
         return {"cross_moment": self.cross_moment, "reward_moment": self.reward_moment, **self.design.arrays()}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `state_dict` returned."""
         self.cross_moment, self.reward_moment = arrays["cross_moment"].copy(), arrays["reward_moment"].copy()
         self.design.restore({name: array.copy() for name, array in arrays.items()})
         self.revision += 1

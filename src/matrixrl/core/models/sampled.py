@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.archive import check_arrays
-from matrixrl.checks import fail
-from matrixrl.core.columns import Columns, column_sampler
+from matrixrl.checks import choice, fail
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.matrix_bounds import MatrixBounds
 from matrixrl.core.models.base import steps_at_once
@@ -21,13 +20,108 @@ from matrixrl.core.models.ridge import ridge_for
 from matrixrl.core.sets import MatrixSet
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, TablePhi, TablePsi, allowed_part
-from matrixrl.linalg import DesignMatrix, QueriedPairs, lost_digits, summation_error
+from matrixrl.linalg import DesignMatrix, lost_digits, summation_error
 from matrixrl.problems import FunctionalTask, Problem
 from matrixrl.records import BoolArray, FloatArray, Steps
 
-__all__ = ["ColumnEstimate", "SampledModel", "StateOracle"]
+__all__ = [
+    "COLUMN_WEIGHTS",
+    "ColumnEstimate",
+    "Columns",
+    "SampledModel",
+    "StateOracle",
+    "column_sampler",
+    "inclusion_probabilities",
+]
 
 _DRAWS = 50  # attempts before columns are refused as too few
+
+COLUMN_WEIGHTS = {
+    "norm": "states are drawn with probability proportional to ‖ψ(s)‖²",
+    "uniform": "all states are drawn with equal probability",
+}
+"""Distributions of the sampled columns, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A weighted sample of states such that Σ_j weight_j ψ(s_j)V(s_j) is an unbiased estimate of ΨᵀV.
+
+    Attributes:
+        states: (m, …) State numbers or state vectors.
+        weights: (m,) Weights of the states.
+        is_all: Whether the sample consists of every state once with weight 1, so that the sum is exact.
+    """
+
+    states: NDArray[Any]
+    weights: FloatArray
+    is_all: bool = False
+
+
+def inclusion_probabilities(sizes: FloatArray, m: int) -> FloatArray:
+    """Return the expected number of draws (S,) of each state: proportional to its size (S,), at most 1, with sum m.
+
+    States whose proportional number would exceed 1 are drawn with certainty; the remaining draws are distributed among
+    the other states.
+
+    >>> inclusion_probabilities(np.array([1.0, 1.0, 2.0, 16.0]), 3)
+    array([0.5, 0.5, 1. , 1. ])
+    """
+    chance = np.zeros(len(sizes))
+    certain = np.zeros(len(sizes), dtype=np.bool_)
+    while True:
+        left = m - int(certain.sum())
+        rest = np.where(certain, 0.0, sizes)
+        chance = np.where(certain, 1.0, left * rest / rest.sum())
+        if not (chance > 1.0).any():
+            return chance
+        certain |= chance >= 1.0
+
+
+def column_sampler(
+    weights: str, m: int, n_states: int, norms_sq: Callable[[], FloatArray]
+) -> Callable[[np.random.Generator], Columns]:
+    """Return a function of a random generator that draws m columns at a cost of O(m log S).
+
+    The draw is stratified: the cumulative sum of the inclusion probabilities is divided into m intervals of length 1,
+    and one state is drawn from each interval. The expected number of draws of a state is its inclusion probability p
+    and its weight is 1/p, so the estimate of ΨᵀV is unbiased. With m >= S every state is taken once with weight 1, and
+    the estimate is exact.
+
+    >>> draw = column_sampler("uniform", 4, n_states=10**9, norms_sq=lambda: np.empty(0))
+    >>> draw(np.random.default_rng(0)).weights
+    array([2.5e+08, 2.5e+08, 2.5e+08, 2.5e+08])
+    """
+    choice("column_weights", weights, COLUMN_WEIGHTS)
+    if m >= n_states:
+        everything = Columns(np.arange(n_states), np.ones(n_states), is_all=True)
+        return lambda rng: everything  # noqa: ARG005
+    if weights == "uniform":
+        return lambda rng: Columns(
+            np.minimum(((np.arange(m) + rng.random(m)) * (n_states / m)).astype(np.int64), n_states - 1),
+            np.full(m, n_states / m),
+        )
+    sizes = norms_sq()
+    if not sizes.any():
+        fail("psi", "must not be zero at every state", "zeros", "Give features that are not all zero.")
+    used = np.flatnonzero(sizes)
+    if m >= len(used):  # states with ψ(s) = 0 add nothing to ΨᵀV
+        exact = Columns(used, np.ones(len(used)))
+        return lambda rng: exact  # noqa: ARG005
+    chance = inclusion_probabilities(sizes, m)
+    certain = np.flatnonzero(chance >= 1.0)
+    rest = np.flatnonzero((chance > 0.0) & (chance < 1.0))
+    running = np.cumsum(chance[rest])
+    running *= (m - len(certain)) / running[-1]  # removes the rounding error of the total, a whole number
+
+    def draw(rng: np.random.Generator) -> Columns:
+        count = m - len(certain)
+        points = np.arange(count) + rng.random(count)
+        chosen = rest[np.minimum(np.searchsorted(running, points, side="right"), len(rest) - 1)]
+        states = np.concatenate([certain, chosen])
+        return Columns(states, 1.0 / chance[states])
+
+    return draw
 
 
 class StateOracle:
@@ -126,13 +220,8 @@ class StateOracle:
 class ColumnEstimate:
     """The data of one replica, with values at a weighted sample of states in place of all states.
 
-    Its arrays are replaced and never changed, so that a copy of it is what a plan is made from.
-
-    Args:
-        matrix_set: Confidence set, with its radius, ridge and constants.
-        oracle: Features, rewards and samples of states.
-        rng: Random stream of the first columns, from which constants are taken: exact if they are all states.
-        options: Other arguments of `Confidence.of`: exploration, delta and known_reward.
+    Its arrays are replaced and never changed, so that a copy of it is what a plan is made from. Constants are those of
+    the first columns, exact if they are all states; `options` are other arguments of `Confidence.of`.
 
     Attributes:
         confidence: Set, radius and shares of δ, with constants of the first sample.
@@ -178,13 +267,7 @@ class ColumnEstimate:
         vars(self).pop("_core", None)
 
     def update(self, phi: FloatArray, psi: FloatArray, rewards: FloatArray) -> None:
-        """Add steps to A_n, Σ φψᵀ and Σ φr (Algorithm 1, lines 11 and 12).
-
-        Args:
-            phi: (k, d) Features of the visited pairs; zeros for a step that was not taken.
-            psi: (k, d_psi) Features of the next states.
-            rewards: (k,) Unit rewards.
-        """
+        """Add steps: φ (k, d), zeros for one that was not taken, ψ (k, d_psi), unit rewards (k,) (lines 11, 12)."""
         self.matrix = self.matrix + phi.T @ phi
         self.cross_moment = self.cross_moment + phi.T @ psi
         if not self.confidence.known_reward:
@@ -194,25 +277,20 @@ class ColumnEstimate:
             vars(self).pop(name, None)
 
     @cached_property
-    def solver(self) -> tuple[DesignMatrix, FloatArray]:
-        """A_n with its inverse, and R with A_n⁻¹ = RRᵀ: a function of A_n alone, so the same bits after a save."""
+    def solver(self) -> DesignMatrix:
+        """A_n with its inverse: a function of A_n alone, so the same bits after a save."""
         design = DesignMatrix(self.oracle.d, 1, ridge=self.confidence.regularity.ridge)
         design.matrix = self.matrix
-        return design, design.refactor()
+        design.refactor()
+        return design
 
     @cached_property
     def _core(self) -> FloatArray:
         """M_n of YW19 (2): (1, d, d_psi)."""
-        return self.psi.solve_gram(self.solver[0].solve(self.cross_moment))
+        return self.psi.solve_gram(self.solver.solve(self.cross_moment))
 
     def bounds(self, states: NDArray[Any], clock: Clock, level: Level = "agent") -> MatrixBounds:
-        """Return bounds on Q of all actions in some states, from values at the columns.
-
-        Args:
-            states: (k, …) States.
-            clock: Number of the episode n, and number of episodes N.
-            level: Choice of the radius.
-        """
+        """Return bounds on Q of all actions in some states (k, …), from values at the columns."""
         oracle, confidence = self.oracle, self.confidence
         phi = TablePhi.of_states(oracle.phi_at(states))
         blocks = confidence.blocks
@@ -220,7 +298,7 @@ class ColumnEstimate:
             blocks = replace(blocks, pair_block=self._feature_block[np.abs(phi.flat).argmax(axis=1)])
         found = confidence.bounds(
             Features(phi, self.psi),
-            QueriedPairs(phi.flat, *self.solver),
+            self.solver.at(phi.flat),
             self._core,
             clock,
             reward=oracle.unit_reward_at(states)[None] if confidence.known_reward else np.empty(0),
@@ -261,13 +339,6 @@ class ColumnEstimate:
 
 class SampledModel:
     """Ridge estimates of B replicas, each on its own sample of columns.
-
-    Args:
-        matrix_set: Confidence set, with its radius, ridge and constants.
-        oracle: Features, rewards and samples of states.
-        rngs: Random stream of the columns of each replica.
-        switch_growth: κ: data have grown if det A_n is 1 + κ times what it was.
-        options: Arguments of `Confidence.of`: exploration, delta and known_reward.
 
     Attributes:
         replicas: The estimate of each replica.
@@ -314,7 +385,7 @@ class SampledModel:
 
     def size(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
-        return np.array([one.solver[0].logdet[0] for one in self.replicas])
+        return np.array([one.solver.logdet[0] for one in self.replicas])
 
     def grew(self, kept: FloatArray) -> BoolArray:
         """Return in which replicas det A_n grew by 1 + κ since the last plan, at which sizes were `kept`: (B,)."""
@@ -325,7 +396,7 @@ class SampledModel:
         del regret
         errors = []
         for one in self.replicas:
-            design, steps = one.solver[0], one.n_steps
+            design, steps = one.solver, one.n_steps
             sum_sq = np.maximum(np.trace(design.matrix, axis1=1, axis2=2) - design.d * design.ridge, 0.0)
             errors.append(summation_error(steps, sum_sq, np.sqrt(steps * sum_sq), design.ridge, design.d))
         return lost_digits(float(np.max(errors)))

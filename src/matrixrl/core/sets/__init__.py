@@ -9,11 +9,19 @@ where shift, direction and scale depend only on v (`split`, computed once per st
 such bounds, one for each of its members.
 """
 
+from matrixrl.core.sets.balls import (
+    ColumnBall,
+    ColumnClosedForm,
+    FrobeniusBall,
+    FrobeniusClosedForm,
+    NormalisedBall,
+    NormalisedColumnBall,
+    PaperBall,
+    chebyshev_centre,
+)
 from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, MatrixSet, Reach, SetContext, SingleSet, Split
-from matrixrl.core.sets.likelihood import LIKELIHOOD_SETS, LikelihoodSet, ValueTargetedSet
-from matrixrl.core.sets.normalised import Intersection, NormalisedBall, NormalisedColumnBall, chebyshev_centre
-from matrixrl.core.sets.paper import ColumnBall, ColumnClosedForm, FrobeniusBall, FrobeniusClosedForm, PaperBall
-from matrixrl.core.sets.sandwich import SANDWICH_SETS, Sandwich, SandwichOrBall
+from matrixrl.core.sets.combined import Intersection, Sandwich, SandwichOrBall
+from matrixrl.core.sets.likelihood import LIKELIHOOD_SETS, LikelihoodConfidence, LikelihoodSet, ValueTargetedSet
 
 __all__ = [
     "LIKELIHOOD_SETS",
@@ -26,6 +34,7 @@ __all__ = [
     "FrobeniusBall",
     "FrobeniusClosedForm",
     "Intersection",
+    "LikelihoodConfidence",
     "LikelihoodSet",
     "MatrixSet",
     "NormalisedBall",
@@ -54,3 +63,6 @@ SETS: dict[str, type[MatrixSet]] = {
     )
 }
 """Sets of matrices by their names in Python and on the command line; `SANDWICH_SETS` has those that bound V* only."""
+
+SANDWICH_SETS: dict[str, type[Sandwich]] = {kind.name: kind for kind in (Sandwich, SandwichOrBall)}
+"""Sandwiches by their names in Python and on the command line."""

@@ -28,9 +28,7 @@ __all__ = [
     "SingleSet",
     "Split",
     "column_sums",
-    "frobenius_norms",
     "split_forms",
-    "widths",
 ]
 
 NOTHING, ALONG_U, MIDDLE = 0, 1, 2
@@ -170,7 +168,6 @@ class MatrixSet(ConfidenceSet):
             self.c_core = number("c_core", c_core, low=0.0, open_ends=True, remedy="Leave it out.")
 
     def make_model(self, context: ModelContext) -> Model:
-        """Return a ridge estimate without data, with this set around it."""
         from matrixrl.core.models import RidgeModel  # which needs this class
 
         return RidgeModel(self, context)
@@ -212,15 +209,7 @@ class MatrixSet(ConfidenceSet):
 
     @abstractmethod
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        r"""Return whether M is inside the set, for each replica.
-
-        Args:
-            error: (B, d, d_psi) \(A_n^{1/2}(M - M_n)\), with any matrix root of A_n.
-            radius: (B,) Radius √β.
-
-        Returns:
-            Booleans (B,).
-        """
+        r"""Return whether M is inside the set of each replica (B,): A_n^{1/2}(M − M_n) (B, d, d_psi), √β (B,)."""
 
 
 class SingleSet(MatrixSet):
@@ -245,7 +234,6 @@ class SingleSet(MatrixSet):
 
     @property
     def members(self) -> tuple[SingleSet, ...]:
-        """The set itself."""
         return (self,)
 
     @abstractmethod
@@ -275,17 +263,6 @@ def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, Flo
         np.array([form.norm for form in forms if form is not None]),
         np.array([float(member.split(nothing).scale[0]) for member in members]),  # 0 unless the scale is a constant
     )
-
-
-def widths(design: PairDesign) -> FloatArray:
-    """Return the widths w (B, P) of all pairs."""
-    return np.sqrt(np.maximum(design.width_sq, 0.0))
-
-
-def frobenius_norms(error: FloatArray) -> FloatArray:
-    """Return the Frobenius norm (B,) of each matrix (B, d, d_psi)."""
-    norms: FloatArray = np.sqrt((error * error).sum(axis=(1, 2)))
-    return norms
 
 
 def column_sums(error: FloatArray) -> FloatArray:

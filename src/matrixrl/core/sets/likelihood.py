@@ -1,16 +1,24 @@
-"""Likelihood sets for indicator features: laws near the empirical one (docs/proofs.md, section 9)."""
+"""Likelihood sets for indicator features: laws near the empirical one, and how near (docs/proofs.md, section 9)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
 
 from matrixrl.checks import flag
+from matrixrl.core.likelihood.radii import log_bet_gain
+from matrixrl.core.regularity import regularity
 from matrixrl.core.sets.base import ConfidenceSet
+from matrixrl.records import Guarantee, IntArray
+from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
     from matrixrl.core.models import CountModel, ModelContext
 
-__all__ = ["LIKELIHOOD_SETS", "LikelihoodSet", "ValueTargetedSet"]
+__all__ = ["LIKELIHOOD_SETS", "LikelihoodConfidence", "LikelihoodSet", "ValueTargetedSet"]
 
 
 class LikelihoodSet(ConfidenceSet):
@@ -32,7 +40,6 @@ class LikelihoodSet(ConfidenceSet):
         self.tuned = flag("tuned", tuned)
 
     def make_model(self, context: ModelContext) -> CountModel:
-        """Return counts without data, with this set around their laws."""
         from matrixrl.core.models import CountModel  # which needs this class
 
         return CountModel(self, context)
@@ -48,3 +55,120 @@ class ValueTargetedSet(LikelihoodSet):
 
 LIKELIHOOD_SETS: dict[str, type[LikelihoodSet]] = {kind.name: kind for kind in (ValueTargetedSet, LikelihoodSet)}
 """Likelihood sets by their names in Python and on the command line."""
+
+
+class DeltaParts(NamedTuple):
+    """Parts of δ that add up to 1.
+
+    Attributes:
+        optimal: Part of β₁, for optimism; 0 if it is not used.
+        all_functions: Part of β_D, for all values at once.
+        rewards: Part of each of the two sides of the bounds on rewards; 0 if rewards are known.
+        returns: Part of the bounds from the returns of frozen policies.
+    """
+
+    optimal: float
+    all_functions: float
+    rewards: float
+    returns: float
+
+
+class LikelihoodConfidence:
+    """The likelihood set of an agent and what determines its size, for groups (A, S) of pairs that share a law.
+
+    Attributes:
+        n_groups: Number of groups K of allowed pairs whose law is not known.
+        regularity: Constants of the features, which the theorems of the paper use; these sets do not.
+        blocks: Blocks of the features, likewise.
+        left_out: None: indicator features leave nothing out.
+    """
+
+    left_out: str | None = None
+
+    def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray) -> None:
+        self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
+        self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
+        self.known_reward, self._stages = context.known_reward, context.stages
+        is_unknown = context.part.mask().reshape(groups.shape)
+        if context.end_state is not None:
+            is_unknown[:, context.end_state] = False
+        self.n_groups = max(len(np.unique(groups[is_unknown])), 1)
+        self.regularity, self.blocks = regularity(context.part.features(context.features)), context.part.blocks()
+
+    @cached_property
+    def n_functions(self) -> int:
+        """Number of functions that β₁ of a group holds for: V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned."""
+        stages, most = self._stages, self.horizon  # largest number of stages at which a group is used
+        if stages is not None:
+            used = np.zeros((stages.n_classes, int(self.groups.max()) + 1), dtype=np.bool_)
+            for c in range(stages.n_classes):
+                used[c, self.groups[c * stages.n_own : (c + 1) * stages.n_own]] = True
+            most = int((np.bincount(stages.classes) @ used).max())
+        return max(min(self.horizon - self.known_reward, most), 1)
+
+    @property
+    def watches_rewards(self) -> bool:
+        """Whether rewards are learned and pairs that share a group may have different ones."""
+        return not self.known_reward and self.groups.max() + 1 < self.groups.size
+
+    @property
+    def alarm_part(self) -> float:
+        """Part of δ of the alarm on laws; that on rewards, where they are watched, has the other half."""
+        return 0.5 if self.watches_rewards else 1.0
+
+    @property
+    def parts(self) -> DeltaParts:
+        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a twentieth for returns.
+
+        The rest is for β_D.
+        """
+        optimal = 0.25 if self.targeted else 0.0
+        rewards = 0.0 if self.known_reward else 0.125
+        returns = 0.05
+        return DeltaParts(optimal, 1.0 - optimal - 2.0 * rewards - returns, rewards, returns)
+
+    @property
+    def returns_delta(self) -> float:
+        """Part of δ for bounds from the returns of frozen policies."""
+        return self.parts.returns * self.delta
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Whether the regret bound is proven."""
+        if self.tuned:
+            words = f"tuned: the radius of the confidence set has no δ (exploration {self.exploration:g})"
+            return Guarantee(False, words)
+        if self.exploration < 1.0:
+            return Guarantee(False, f"exploration {self.exploration:g} is below 1: the confidence set was shrunk")
+        return Guarantee(True)
+
+    @property
+    def certificate_guarantee(self) -> Guarantee:
+        """The bounds at the proven radius hold with probability 1 − δ, whatever the exploration."""
+        return Guarantee(True)
+
+    def log_events(self, part: float, n_functions: int = 1, shares: int = 1) -> float:
+        """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""
+        return math.log(self.n_groups * n_functions * shares / (part * self.delta))
+
+    def regret_bound(self, n_episodes: int, *, switch_growth: float, path_delta: float, delay: int = 0) -> float:
+        """Return what the regret of N episodes exceeds with probability at most δ + δ' (docs/proofs.md, section 9.5).
+
+        It is known before any data, in unit rewards. Arguments are those of `Confidence.regret_bound`.
+        """
+        k, horizon, steps = self.n_groups, self.horizon, n_episodes * self.horizon
+        half, s = 0.5, self.groups.shape[1]
+        redundancy = (
+            math.lgamma(steps + half * s) - math.lgamma(half * s) - math.lgamma(steps + half) + math.lgamma(half)
+        )
+        beta = self.log_events(self.parts.all_functions) + redundancy + math.log(s * (s + 1) / (1.0 + 1.0 / s))
+        root, each = horizon * math.sqrt(beta), float(horizon)
+        if not self.known_reward:
+            of_reward = self.log_events(self.parts.rewards) + float(log_bet_gain(steps))
+            root, each = root + math.sqrt(of_reward), each + 1.0
+        first = (2.0 + delay) * horizon * k * each  # visits that a plan with fewer than H of them does not know of
+        known = 2.0 if delay == 0 else 3.0  # at the j-th visit of a group, data of at least j/known visits were there
+        later = 2.0 * math.sqrt(2.0 * known) * self.exploration * root * math.sqrt((1.0 + switch_growth) * k * steps)
+        late = 0.0 if delay == 0 else (delay + 1.0) * horizon * k * math.log2(max(n_episodes, 1))
+        ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
+        return first + later + late + ties + horizon * math.sqrt(0.5 * steps * math.log(1.0 / path_delta))

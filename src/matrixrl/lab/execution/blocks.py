@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from matrixrl.algorithms import UCMatrixRL
-from matrixrl.core.bounds import first_informative, theorem_2_bound
+from matrixrl.core.regularity import first_informative, theorem_2_bound
 from matrixrl.lab.spec import Cell
 from matrixrl.play.resume import restore_simulation, save_simulation
 from matrixrl.play.simulation import Simulation

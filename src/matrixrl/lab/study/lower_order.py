@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.core.columns import column_sampler
+from matrixrl.core.models.sampled import column_sampler
 from matrixrl.envs import make
 from matrixrl.lab.analysis import Interval
 from matrixrl.lab.analysis.number_text import interval_text

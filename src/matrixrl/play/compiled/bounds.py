@@ -191,7 +191,7 @@ def plan(
         joint_is_less = joint.firsts.shape[1] > 0 and kl.tuned and kl.levels[level] != PROVEN
         laws = of_states, of_both, joint_is_less, np.arange(len(world.reward))
         most = kl.most[level]
-        likelihood.fill_plan(*laws, most, b, of_actions, *ends, values, policy, preference, weight, q_out)
+        likelihood.fill_plan(1.0, *laws, most, b, of_actions, *ends, values, policy, preference, weight, q_out)
 
 
 @compiled

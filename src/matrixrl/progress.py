@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from importlib.util import find_spec
 from typing import Self
 
@@ -92,7 +93,7 @@ class ProgressLines:
             return "time left unknown"
         rate = (done - self._mark[0]) / max(now - self._mark[1], 1e-9)
         shown = f"{rate:,.0f}" if rate >= 10.0 else f"{rate:.2g}"
-        return f"{shown}/s, {_clock((total - done) / rate)} left"
+        return f"{shown}/s, {timedelta(seconds=round((total - done) / rate))} left"
 
 
 def _seconds_of_environment() -> float:
@@ -104,16 +105,6 @@ def _seconds_of_environment() -> float:
     if not 0.0 <= seconds < math.inf:
         fail(f"environment variable {_VARIABLE}", "must be a number of seconds", repr(given), "0 prints no lines.")
     return seconds
-
-
-def _clock(seconds: float) -> str:
-    """Return a duration as minutes or hours.
-
-    >>> _clock(75.0), _clock(3 * 86400.0 + 60.0)
-    ('1:15', '72:01:00')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 class _WithLines(Progress):

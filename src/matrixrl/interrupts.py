@@ -32,9 +32,6 @@ def uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C until the block is finished.
 
     Outside the main thread this does nothing, because Python handles signals in the main thread only.
-
-    >>> with uninterrupted():
-    ...     done = True
     """
     if _Delayed.active or threading.current_thread() is not threading.main_thread():
         yield
@@ -57,11 +54,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def ending_at_once() -> Iterator[None]:
-    """End the process with one line on Ctrl-C inside the block: for imports, which leave nothing to clean up.
-
-    >>> with ending_at_once():
-    ...     import math
-    """
+    """End the process with one line on Ctrl-C inside the block: for imports, which leave nothing to clean up."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

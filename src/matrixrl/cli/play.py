@@ -111,7 +111,7 @@ def run_command(
     """Run an agent on an environment and print its regret, or its returns if the optimal value is unknown."""
     from matrixrl.checks import integer
     from matrixrl.envs import open_problem
-    from matrixrl.play import SeedRuns
+    from matrixrl.play import OutputDirectory, SeedRuns
     from matrixrl.random_streams import seed_list
 
     allow_imports(trust_code)
@@ -138,7 +138,7 @@ def run_command(
         compiled=compiled,
         trust_code=trust_code,
     )
-    directory = _directory(out, overwrite)
+    directory = None if out is None else OutputDirectory(out, overwrite=overwrite)
     interrupted = False
     try:
         result = runs.run(progress=not as_json)
@@ -199,13 +199,13 @@ def demo_command(
     ] = False,
 ) -> None:
     """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
-    from matrixrl.play import SeedRuns
+    from matrixrl.play import OutputDirectory, SeedRuns
     from matrixrl.random_streams import seed_list
 
     if film:
         _write_film(out, episodes, overwrite)
         return
-    directory = _directory(out, overwrite)
+    directory = OutputDirectory(out, overwrite=overwrite)
     results: dict[str, RunResult] = {}
     interrupted = False
     for label, settings in DEMO_SETTINGS.items():
@@ -242,13 +242,6 @@ def _write_film(out: Path, episodes: int, overwrite: bool) -> None:
     words = f"{n_episodes:,} episodes: regret {agent.history.cumulative_regret[-1]:.0f}"
     console.print(f"{words}, certified {found.lower:.2f} to {found.upper:.2f}", highlight=False)
     print_line(console, f"wrote {file}")
-
-
-def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
-    """Return the output directory; raise before anything is played if results cannot be written."""
-    from matrixrl.play import OutputDirectory
-
-    return None if out is None else OutputDirectory(out, overwrite=overwrite)
 
 
 def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Path | None) -> None:

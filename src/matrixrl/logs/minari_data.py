@@ -10,6 +10,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,13 +44,9 @@ _DAMAGE = (OSError, LookupError, ValueError, TypeError, AttributeError, Assertio
 def minari_table(dataset: Any) -> LogTable:
     """Return the episodes of what ``minari.load_dataset`` returned as a log."""
     name = f"Minari data set {shown(getattr(dataset, 'id', None))}"
-    try:
+    with _refused_if_damaged(name):
         episodes = list(dataset.iterate_episodes())
         columns = _columns(episodes, name)
-    except InvalidInput:
-        raise
-    except _DAMAGE as error:
-        fail(name, "must be readable by Minari", f"{type(error).__name__}: {error}", "Check the data set.")
     lengths = [len(episode.rewards) for episode in episodes]
 
     def place(row: int) -> str:
@@ -81,13 +78,18 @@ def open_minari(identifier: str) -> LogTable:
         rule = "must be a data set with saved spaces, as no code is run to find them"
         remedy = "Load it yourself with minari.load_dataset, if you trust it, and pass what that returns."
         fail("log", rule, repr(identifier), remedy)
-    try:
+    with _refused_if_damaged(f"Minari data set {identifier!r}"):
         return minari_table(minari.MinariDataset(data))
+
+
+@contextmanager
+def _refused_if_damaged(name: str) -> Iterator[None]:
+    try:
+        yield
     except InvalidInput:
         raise
     except _DAMAGE as error:
-        what = f"{identifier!r} ({type(error).__name__}: {error})"
-        fail("log", "must be a data set that Minari can read", what, "Check the data set.")
+        fail(name, "must be readable by Minari", f"{type(error).__name__}: {error}", "Check the data set.")
 
 
 def _columns(episodes: list[Any], name: str) -> dict[str, NDArray[Any]]:

@@ -78,22 +78,18 @@ class ProgressLines:
         if self._before is None:
             self._before = done
             return
-        pace = self._pace(done, total, now)
         if self._mark is None and done > self._before:
             self._mark = done, now
-        if self._seconds > 0.0 and now - self._last >= self._seconds:
-            self._last = now
-            words = f"{self._label}: {done:,} of {total:,} episodes ({100 * done // max(total, 1)} %), {pace}"
-            words += f", {printable(note)}" if note else ""
-            self._console.print(words, highlight=False, markup=False, emoji=False, soft_wrap=True)
-
-    def _pace(self, done: int, total: int, now: float) -> str:
-        """Return the rate since the first episodes, and the time left."""
-        if self._mark is None or done == self._mark[0]:
-            return "time left unknown"
-        rate = (done - self._mark[0]) / max(now - self._mark[1], 1e-9)
-        shown = f"{rate:,.0f}" if rate >= 10.0 else f"{rate:.2g}"
-        return f"{shown}/s, {timedelta(seconds=round((total - done) / rate))} left"
+        if self._seconds == 0.0 or now - self._last < self._seconds:
+            return
+        self._last, pace = now, "time left unknown"
+        if self._mark is not None and done > self._mark[0]:
+            rate = (done - self._mark[0]) / max(now - self._mark[1], 1e-9)
+            shown = f"{rate:,.0f}" if rate >= 10.0 else f"{rate:.2g}"
+            pace = f"{shown}/s, {timedelta(seconds=round((total - done) / rate))} left"
+        words = f"{self._label}: {done:,} of {total:,} episodes ({100 * done // max(total, 1)} %), {pace}"
+        words += f", {printable(note)}" if note else ""
+        self._console.print(words, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def _seconds_of_environment() -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from matrixrl.archive import atomic_write
 from matrixrl.checks import fail
 from matrixrl.logs.files import PARQUET, import_parquet
-from matrixrl.logs.minari_data import PREFIX, write_minari
+from matrixrl.logs.minari_data import PREFIX, dataset_folder, import_minari
 from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import BoolArray
@@ -103,6 +105,10 @@ def _write_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 
 def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Problem, algorithm: str) -> None:
+    """Write a new data set, such as ``river-swim/agent-v0``, into the local Minari folder, whole or not at all."""
+    minari, folder = import_minari(), dataset_folder(identifier)
+    from minari.data_collector import EpisodeBuffer
+
     broken = seen.follows[1:] & rows_differ(seen.states[1:], seen.next_states[:-1])
     if broken.any():
         what = f"episode {int(seen.episodes[1:][broken][0])}, where a step does not begin where the one before ended"
@@ -112,14 +118,24 @@ def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Pr
         observations = _space_of(problem.states)
     elif isinstance(problem.task, ContinuousTask):
         observations = spaces.Box(problem.task.low, problem.task.high, dtype=np.float64)
-    write_minari(
-        identifier,
-        _minari_episodes(seen, logged, problem),
-        observation_space=observations,
-        action_space=_space_of(problem.actions),
-        algorithm_name=algorithm,
-        description=f"Episodes of {problem.name} that an agent of matrixrl played or learned from.",
-    )
+    if folder.exists():
+        remedy = "Choose another name or version, or delete it with minari.delete_dataset."
+        fail("path", "must be the name of a new Minari data set", repr(identifier), remedy)
+    buffers = [EpisodeBuffer(**episode) for episode in _minari_episodes(seen, logged, problem)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Minari recommends an author and an address
+            minari.create_dataset_from_buffers(
+                identifier,
+                buffers,
+                observation_space=observations,
+                action_space=_space_of(problem.actions),
+                algorithm_name=algorithm,
+                description=f"Episodes of {problem.name} that an agent of matrixrl played or learned from.",
+            )
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _minari_episodes(seen: StepLog, logged: BoolArray, problem: Problem) -> Iterator[dict[str, Any]]:

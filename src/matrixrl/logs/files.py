@@ -51,11 +51,11 @@ def open_log(log: Any) -> LogTable:
     if isinstance(log, Mapping):
         return _table("log", log, log.__getitem__)
     kind = type(log)
-    if kind.__module__.partition(".")[0] == "minari" and hasattr(log, "iterate_episodes"):
+    if hasattr(kind, "iterate_episodes"):
         return minari_table(log)
-    if not isinstance(log, type) and hasattr(kind, "column_names") and hasattr(kind, "column"):
+    if hasattr(kind, "column_names") and hasattr(kind, "column"):
         return _table("log", log.column_names, lambda name: _cells(log.column(name), "log", name))
-    if not isinstance(log, type) and hasattr(log, "columns") and hasattr(kind, "__getitem__"):
+    if hasattr(kind, "columns") and hasattr(kind, "__getitem__"):
         return _table("log", log.columns, log.__getitem__)
     rule = "must be a path, a data frame, a table, a dictionary of columns or a Minari data set"
     fail("log", rule, shown(log), "Such as 'log.csv', or {'episode': …, 'state': …, 'action': …, 'reward': …}.")

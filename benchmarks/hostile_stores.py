@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from matrixrl.cli.lab_tables import print_show, print_summary
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.analysis import summarise
 from matrixrl.lab.contents import contents
@@ -33,6 +32,7 @@ from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.lab.store.schema import FILE
+from matrixrl.lab.tables import print_show, print_summary
 
 SPEC = {
     "name": "hostile",

@@ -54,7 +54,7 @@ def test_compare_and_resume_print_lines_with_done_total_rate_and_time_left(tmp_p
     assert (done[0], done[-1]) == (1, 80)
     assert [int(line[3]) for line in found] == [100 * n // 80 for n in done]
     assert [line[5] is None for line in found] == [True] + [False] * (len(found) - 1)
-    assert found[-1][5] == "0:00"
+    assert found[-1][5] == "0:00:00"
     again = run("resume", "s", "--on", "serial", cwd=tmp_path)
     assert lines_of(again) == [], "nothing was left to do"
 
@@ -85,7 +85,7 @@ def test_lines_keep_their_distance(monkeypatch):
         lines.show(done, 100)
     printed = console.file.getvalue().splitlines()
     assert len(printed) == 10
-    assert printed[0] == "slow: 9 of 100 episodes (9 %), 1/s, 1:31 left"
+    assert printed[0] == "slow: 9 of 100 episodes (9 %), 1/s, 0:01:31 left"
 
 
 def test_episodes_of_an_earlier_run_do_not_count_for_the_rate(monkeypatch):
@@ -101,7 +101,7 @@ def test_episodes_of_an_earlier_run_do_not_count_for_the_rate(monkeypatch):
     assert console.file.getvalue().splitlines() == [
         "resumed: 900 of 1,000 episodes (90 %), time left unknown",
         "resumed: 910 of 1,000 episodes (91 %), time left unknown",
-        "resumed: 950 of 1,000 episodes (95 %), 5/s, 0:10 left, 1/2 tasks\\x1b[2J",
+        "resumed: 950 of 1,000 episodes (95 %), 5/s, 0:00:10 left, 1/2 tasks\\x1b[2J",
     ]
 
 

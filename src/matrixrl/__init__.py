@@ -48,17 +48,8 @@ _MODULES = {
 }
 
 _PACKAGES = (
-    "agents",
-    "algorithms",
-    "core",
-    "envs",
-    "features",
-    "lab",
-    "plots",
-    "policies",
-    "problems",
-    "service",
-    "play",
+    *("agents", "algorithms", "core", "envs", "features", "lab"),
+    *("play", "plots", "policies", "problems", "service"),
 )
 
 __all__ = [

@@ -80,12 +80,17 @@ def shown(value: object) -> str:
 
 def integer(argument: str, value: object, *, low: int, high: int = LARGEST_INTEGER, remedy: str) -> int:
     """Return `value` as an int in low … high."""
+    found = _whole_number(argument, value, remedy)
+    if found < low:
+        fail(argument, f"must be at least {low}", shown(found), remedy)
+    if found > high:
+        fail(argument, f"must be at most {high}", shown(found), remedy)
+    return found
+
+
+def _whole_number(argument: str, value: object, remedy: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         fail(argument, "must be a whole number", shown(value), remedy)
-    if int(value) < low:
-        fail(argument, f"must be at least {low}", shown(int(value)), remedy)
-    if int(value) > high:
-        fail(argument, f"must be at most {high}", shown(int(value)), remedy)
     return int(value)
 
 
@@ -181,10 +186,7 @@ def number(
 
 def index(argument: str, value: object, *, size: int, first: int = 0, remedy: str) -> int:
     """Return `value` as an int in first … first+size-1; NumPy integers and 0-d arrays of integers are accepted."""
-    value = _number_of(value)
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        fail(argument, "must be a whole number", shown(value), remedy)
-    i = int(value)
+    i = _whole_number(argument, _number_of(value), remedy)
     if not first <= i < first + size:
         fail(argument, f"must be in {first} … {first + size - 1}", shown(i), remedy)
     return i

@@ -51,12 +51,7 @@ def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
 
 
 def saves_time(wanted: bool | None, seconds: float) -> bool:
-    """Return whether to use compiled loops in place of NumPy code that gives the same numbers.
-
-    They are used if they are wanted, or if that is None, they are available and save so many `seconds` once loaded.
-
-    Raises:
-        InvalidInput: Compiled loops are requested but not available, or `wanted` is not True, False or None.
+    """Return whether to use compiled loops that save so many `seconds` once they are loaded; as `to_compile`.
 
     >>> saves_time(False, 1000.0), saves_time(None, 0.001)
     (False, False)

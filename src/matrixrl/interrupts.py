@@ -1,4 +1,4 @@
-"""Context managers for Ctrl-C (SIGINT): it never interrupts a change halfway, nor reaches worker processes.
+"""Context managers for Ctrl-C (SIGINT), which never interrupts a change halfway.
 
 A service treats a termination signal (SIGTERM) in the same way.
 
@@ -12,11 +12,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from types import FrameType
 from typing import NoReturn
 
-__all__ = ["INTERRUPTED", "ending_at_once", "ending_in_order", "starting_processes", "uninterrupted"]
+__all__ = ["INTERRUPTED", "ending_at_once", "ending_in_order", "uninterrupted"]
 
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C ended."""
@@ -33,9 +32,6 @@ def uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C until the block is finished.
 
     Outside the main thread this does nothing, because Python handles signals in the main thread only.
-
-    >>> with uninterrupted():
-    ...     done = True
     """
     if _Delayed.active or threading.current_thread() is not threading.main_thread():
         yield
@@ -57,35 +53,8 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
-def starting_processes() -> Iterator[None]:
-    """Delay Ctrl-C until the block is finished; processes that are started in the block never receive it.
-
-    A terminal sends SIGINT to all processes of a command. Processes inherit the set of blocked signals from the thread
-    that starts them, so they are safe before they have run any code of their own.
-
-    >>> with starting_processes():
-    ...     started = True
-    """
-    with uninterrupted():
-        if not hasattr(signal, "pthread_sigmask"):  # Windows
-            yield
-            return
-        # Its start unblocks SIGINT, so it must not happen while the signal is blocked here.
-        resource_tracker.ensure_running()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
 def ending_at_once() -> Iterator[None]:
-    """End the process with one line on Ctrl-C inside the block: for imports, which leave nothing to clean up.
-
-    >>> with ending_at_once():
-    ...     import math
-    """
+    """End the process with one line on Ctrl-C inside the block: for imports, which leave nothing to clean up."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from importlib.util import find_spec
 from typing import Self
 
@@ -77,22 +78,18 @@ class ProgressLines:
         if self._before is None:
             self._before = done
             return
-        pace = self._pace(done, total, now)
         if self._mark is None and done > self._before:
             self._mark = done, now
-        if self._seconds > 0.0 and now - self._last >= self._seconds:
-            self._last = now
-            words = f"{self._label}: {done:,} of {total:,} episodes ({100 * done // max(total, 1)} %), {pace}"
-            words += f", {printable(note)}" if note else ""
-            self._console.print(words, highlight=False, markup=False, emoji=False, soft_wrap=True)
-
-    def _pace(self, done: int, total: int, now: float) -> str:
-        """Return the rate since the first episodes, and the time left."""
-        if self._mark is None or done == self._mark[0]:
-            return "time left unknown"
-        rate = (done - self._mark[0]) / max(now - self._mark[1], 1e-9)
-        shown = f"{rate:,.0f}" if rate >= 10.0 else f"{rate:.2g}"
-        return f"{shown}/s, {_clock((total - done) / rate)} left"
+        if self._seconds == 0.0 or now - self._last < self._seconds:
+            return
+        self._last, pace = now, "time left unknown"
+        if self._mark is not None and done > self._mark[0]:
+            rate = (done - self._mark[0]) / max(now - self._mark[1], 1e-9)
+            shown = f"{rate:,.0f}" if rate >= 10.0 else f"{rate:.2g}"
+            pace = f"{shown}/s, {timedelta(seconds=round((total - done) / rate))} left"
+        words = f"{self._label}: {done:,} of {total:,} episodes ({100 * done // max(total, 1)} %), {pace}"
+        words += f", {printable(note)}" if note else ""
+        self._console.print(words, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def _seconds_of_environment() -> float:
@@ -104,16 +101,6 @@ def _seconds_of_environment() -> float:
     if not 0.0 <= seconds < math.inf:
         fail(f"environment variable {_VARIABLE}", "must be a number of seconds", repr(given), "0 prints no lines.")
     return seconds
-
-
-def _clock(seconds: float) -> str:
-    """Return a duration as minutes or hours.
-
-    >>> _clock(75.0), _clock(3 * 86400.0 + 60.0)
-    ('1:15', '72:01:00')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 class _WithLines(Progress):

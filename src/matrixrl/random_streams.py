@@ -17,9 +17,7 @@ __all__ = [
     "fresh_seed",
     "generator",
     "numbered_seed",
-    "restore",
     "seed_list",
-    "state_of",
     "stream_from_array",
     "stream_seed",
     "stream_to_array",
@@ -76,22 +74,9 @@ def seed_list(seed: int, count: int) -> list[int]:
     return list(range(first, first + n))
 
 
-def state_of(rng: np.random.Generator) -> dict[str, Any]:
-    """Return the state of a generator as plain data."""
-    return dict(rng.bit_generator.state)
-
-
-def restore(rng: np.random.Generator, state: object) -> None:
-    """Put `rng` into a state that `state_of` returned; refuse anything else."""
-    try:
-        rng.bit_generator.state = state  # type: ignore[assignment]
-    except (TypeError, ValueError, KeyError, OverflowError) as error:
-        fail("random state", "must be one that matrixrl saved", f"something else ({error})", "Use an intact file.")
-
-
 def stream_to_array(rng: np.random.Generator) -> NDArray[np.uint64]:
     """Return the state of a PCG64 generator as six 64-bit words, for saving."""
-    state = state_of(rng)
+    state: Any = rng.bit_generator.state
     if state.get("bit_generator") != "PCG64":
         fail("random stream", "must be of kind PCG64 to be saved", state.get("bit_generator"), "Use default_rng.")
     pair = state["state"]["state"], state["state"]["inc"]
@@ -101,12 +86,13 @@ def stream_to_array(rng: np.random.Generator) -> NDArray[np.uint64]:
 
 def stream_from_array(words: NDArray[Any]) -> np.random.Generator:
     """Return a generator in the state that `stream_to_array` wrote; refuse anything else."""
-    if words.shape != (_WORDS,) or words.dtype != np.uint64 or not words[3] & np.uint64(1) or words[4] > 1:
+    is_state = words.shape == (_WORDS,) and words.dtype == np.uint64
+    high, low, inc_high, inc_low, flag, buffered = (int(word) for word in words) if is_state else (0,) * _WORDS
+    if not inc_low & 1 or flag > 1 or buffered >= 1 << 32:  # the increment of PCG64 is odd
         fail("random state", "must be one that matrixrl saved", f"{words.dtype} {words.shape}", "Use an intact file.")
-    high, low, inc_high, inc_low, flag, buffered = (int(word) for word in words)
     rng = np.random.Generator(np.random.PCG64())
     state = {"state": high << 64 | low, "inc": inc_high << 64 | inc_low}
-    restore(rng, {"bit_generator": "PCG64", "state": state, "has_uint32": flag, "uinteger": buffered})
+    rng.bit_generator.state = {"bit_generator": "PCG64", "state": state, "has_uint32": flag, "uinteger": buffered}
     return rng
 
 
@@ -128,14 +114,14 @@ class Streams:
     def _all(self) -> list[np.random.Generator]:
         return [rng for rngs in self._by_name.values() for rng in rngs]
 
-    def mark(self) -> list[dict[str, Any]]:
+    def mark(self) -> list[Any]:
         """Return the states of all generators, to go back to."""
-        return [state_of(rng) for rng in self._all]
+        return [rng.bit_generator.state for rng in self._all]
 
-    def rewind(self, mark: Sequence[object]) -> None:
+    def rewind(self, mark: Sequence[Any]) -> None:
         """Go back to the states that `mark` returned."""
         for rng, state in zip(self._all, mark, strict=True):
-            restore(rng, state)
+            rng.bit_generator.state = state
 
     def to_array(self) -> NDArray[np.uint64]:
         """Return the states of all generators, for saving: (names · B, 6)."""
@@ -146,4 +132,4 @@ class Streams:
         """Take the states that `to_array` returned; an array that is refused changes nothing."""
         if array.shape != (len(self._all), _WORDS):
             fail("streams", f"must have shape {(len(self._all), _WORDS)}", array.shape, "Use an intact file.")
-        self.rewind([state_of(stream_from_array(words)) for words in array])
+        self.rewind([stream_from_array(words).bit_generator.state for words in array])

@@ -56,9 +56,7 @@ def safe_path(**more: str) -> Iterator[None]:
 
     ``python -m`` and ``python -c``, by which worker processes are started, put the current directory first, so a file
     ``signal.py`` there would run. Workers still receive the import path of this process once they run.
-
-    Args:
-        more: Other variables of their environment.
+    `more` are other variables of their environment.
 
     >>> with safe_path():
     ...     os.environ["PYTHONSAFEPATH"]
@@ -66,25 +64,18 @@ def safe_path(**more: str) -> Iterator[None]:
     """
     with _starting:
         changed = {**SAFE_PATH, **more}
-        before = {name: os.environ.get(name) for name in changed}
+        before = {name: os.environ[name] for name in changed if name in os.environ}
         os.environ.update(changed)
         try:
             yield
         finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+            for name in changed:
+                del os.environ[name]
+            os.environ.update(before)
 
 
 def later_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the function `__getattr__` of a package, which imports the module of a name when it is first used.
-
-    Args:
-        package: Name of the package.
-        modules: Module in the package of each name.
-    """
+    """Return the `__getattr__` of a package, which imports the module of a name when it is first used."""
 
     def find(name: str) -> Any:
         if name not in modules:

@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from matrixrl.cli import lab_tables, main, tables
+from matrixrl.cli import main, tables
 from matrixrl.display import literal, printable
 from matrixrl.lab import Store, run_experiment, summarise
+from matrixrl.lab import tables as lab_tables
 from matrixrl.lab.contents import contents
 from matrixrl.lab.execution.progress import CampaignProgress
 from matrixrl.play import run_seeds

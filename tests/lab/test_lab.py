@@ -10,12 +10,11 @@ from typer.testing import CliRunner
 import matrixrl.lab
 from matrixrl import run_seeds
 from matrixrl.cli.main import app
+from matrixrl.cli.play import DEMO, DEMO_SETTINGS
 from matrixrl.errors import MissingExtra
-from matrixrl.lab import draw_regret
-from matrixrl.lab.demo import DEMO
-from matrixrl.pages import COLOURS
 from matrixrl.play import Simulation
-from matrixrl.plots.style import require_matplotlib
+from matrixrl.plots.figures import draw_regret
+from matrixrl.plots.style import COLOURS, require_matplotlib
 
 
 def pixels(path, colour):
@@ -49,11 +48,11 @@ def test_without_matplotlib_the_way_out_is_said(monkeypatch):
 
 
 def test_the_demo_compares_the_paper_and_us_on_the_same_seeds():
-    settings = list(DEMO.settings.values())
+    settings = list(DEMO_SETTINGS.values())
     assert {"set": "frobenius", "radius": "theorem"} in settings
     assert {"set": "normalised", "radius": "theorem"} in settings
     for chosen in settings:  # every one of them can be played
-        assert run_seeds(DEMO.env, env_settings=DEMO.env_settings, n_episodes=1, seeds=1, **chosen).n_episodes == 1
+        assert run_seeds(**DEMO, n_episodes=1, seeds=1, **chosen).n_episodes == 1
 
 
 def test_an_interrupted_demo_writes_what_there_is(monkeypatch, tmp_path):

@@ -13,13 +13,13 @@ import pytest
 from rich.console import Console
 
 from browser import Watched, chromium
-from matrixrl.cli.lab_tables import print_verdicts
 from matrixrl.errors import StoreError, UnknownName
 from matrixrl.lab.analysis.statistics import expanded_level
 from matrixrl.lab.store import Store
 from matrixrl.lab.study import Finding, Section, questions, run_study, write_pages
 from matrixrl.lab.study.confidence import coverage_of
 from matrixrl.lab.study.slopes import power, ratio, share_interval
+from matrixrl.lab.tables import print_verdicts
 from matrixrl.problems import tabular
 from matrixrl.random_streams import generator
 

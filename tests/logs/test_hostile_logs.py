@@ -165,7 +165,7 @@ def test_no_environment_is_made_to_read_a_minari_data_set(minari_folder):
         (lambda data: (data / "metadata.json").write_text("[]"), "must be a data set with saved spaces"),
         (lambda data: (data / "metadata.json").unlink(), "must name a Minari data set on this machine"),
         (lambda data: (data / "main_data.hdf5").write_bytes(b"nothing"), "must be readable by Minari"),
-        (lambda data: (data / "main_data.hdf5").unlink(), "must be a data set that Minari can read"),
+        (lambda data: (data / "main_data.hdf5").unlink(), "must be readable by Minari"),
     ],
 )
 def test_a_damaged_minari_data_set(change, words, minari_folder):
@@ -179,7 +179,7 @@ def test_metadata_that_lie(minari_folder):
     metadata = json.loads(path.read_text())
     for changes in ({"total_episodes": 50}, {"data_format": "pickle"}, {"minari_version": "9"}, {"dataset_id": 3}):
         path.write_text(json.dumps({**metadata, **changes}))
-        with pytest.raises(InvalidInput, match=r"must be (readable by Minari|a data set that Minari can read)"):
+        with pytest.raises(InvalidInput, match="must be readable by Minari"):
             read_log("minari:worlds/log-v0", problem())
 
 

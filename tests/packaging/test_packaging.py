@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
 
 import matrixrl
+from matrixrl.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +65,36 @@ def test_packages_are_attributes_of_the_library_in_a_fresh_interpreter(package):
     code = f"import matrixrl; print(matrixrl.{package}.__name__)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == f"matrixrl.{package}\n"
+
+
+def sources():
+    """Return the syntax tree of every module of the package by its path."""
+    files = sorted((ROOT / "src" / "matrixrl").rglob("*.py"))
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+def test_no_two_classes_share_a_name():
+    homes = defaultdict(list)
+    for file, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(file.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_no_module_is_named_by_a_gerund():
+    nouns = {"doubling", "dynamic_pricing", "embedding", "inducing", "learning"}  # nouns of the field
+    names = {part for file in sources() for part in file.relative_to(ROOT / "src").with_suffix("").parts}
+    assert {name for name in names if name.endswith("ing")} <= nouns
+
+
+def test_the_command_line_knows_the_other_packages_by_name_only():
+    """So that its help is fast, and the learner can be installed without the lab and the service."""
+    code = "import sys, matrixrl.cli.main; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in loaded if name.startswith(("matrixrl.lab", "matrixrl.service"))] == []
+    for name, module in COMMANDS.items():
+        assert name in get_group(import_module(module).app).commands
 
 
 def test_every_public_name_exists_and_is_documented():

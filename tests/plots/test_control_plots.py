@@ -7,10 +7,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from matrixrl import InvalidInput, KernelControl, KernelMatrixRL, make
-from matrixrl.lab import draw_returns
 from matrixrl.play import SeedRuns
 from matrixrl.play.monitor import coordinate_names, length_scale_names
 from matrixrl.plots import returns
+from matrixrl.plots.figures import draw_returns
 from matrixrl.plots.vectors import (
     checked_coordinates,
     default_coordinates,

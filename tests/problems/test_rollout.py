@@ -7,7 +7,6 @@ import pytest
 
 from matrixrl import FiniteMDP, MDPEnv
 from matrixrl.problems import tabular
-from matrixrl.random_streams import state_of
 
 N_STATES, N_ACTIONS, HORIZON, B = 5, 3, 6, 4
 
@@ -70,7 +69,7 @@ def test_a_rollout_is_stepping_the_environment(noisy, end, horizon):
             assert steps.taken[b].tolist() == [True] * k + [False] * (horizon - k)
             assert not steps.rewards[b, k:].any()
             assert not steps.ended[b, k:].any()
-            assert state_of(env.np_random) == state_of(streams[b])
+            assert env.np_random.bit_generator.state == streams[b].bit_generator.state
             lengths.add(k)
             earned.update(rewards)
     assert (len(lengths) > 1) == (end and horizon > 1)  # some episodes end early, some do not

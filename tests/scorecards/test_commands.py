@@ -10,7 +10,7 @@ from rich.console import Console
 
 from commands import forked
 from matrixrl import make
-from matrixrl.cli import scorecard
+from matrixrl.scorecards import commands as scorecard
 from matrixrl.scorecards.colosseum.rows import Row
 from matrixrl.scorecards.results import read_records
 from matrixrl.scorecards.sepsis import SepsisRow

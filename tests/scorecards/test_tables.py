@@ -13,13 +13,13 @@ from rich.console import Console
 
 import matrixrl
 from matrixrl import FiniteMDP, evaluate, run_seeds, solve
-from matrixrl.cli.scorecard_tables import print_rows, print_scores
 from matrixrl.envs import policy_value
 from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.scorecards.bsuite.scores import Score, published_scores
 from matrixrl.scorecards.colosseum.picture import draw_rows
 from matrixrl.scorecards.colosseum.rows import AGENTS, FIRST_SEED, Row, play_tables
 from matrixrl.scorecards.results import keep, once, read_kept, read_records, write_records
+from matrixrl.scorecards.score_tables import print_rows, print_scores
 from matrixrl.scorecards.tables import (
     find_tables,
     greedy_value,

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from matrixrl.errors import InvalidInput
+from matrixrl.interrupts import INTERRUPTED, ending_at_once
 
-__all__ = ["TrustOption", "allow_imports", "never_fail_to_encode", "parse_path", "parse_settings"]
+__all__ = [
+    "JsonOption",
+    "TrustOption",
+    "allow_imports",
+    "loading",
+    "never_fail_to_encode",
+    "parse_path",
+    "parse_settings",
+]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 TrustOption = Annotated[
     bool,
@@ -73,3 +86,19 @@ def allow_imports(trust_code: bool) -> None:
     here = str(Path.cwd())
     if trust_code and here not in sys.path:
         sys.path.insert(0, here)
+
+
+@contextmanager
+def loading(*modules: str) -> Iterator[None]:
+    """Import modules, which takes a second or more, and run a command; Ctrl-C ends it with one line.
+
+    Imports come first because some of them turn a KeyboardInterrupt into another error, or lose it.
+    """
+    with ending_at_once():
+        for module in modules:
+            import_module(module)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,61 +1,119 @@
-"""What ``matrixrl run``, ``inspect``, ``list`` and ``demo`` do; imported when one runs: it loads the library."""
+"""The commands ``matrixrl run``, ``inspect``, ``list`` and ``demo``."""
 
 from __future__ import annotations
 
-import inspect as python_inspect
+import inspect
 import json
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from matrixrl.agents import KernelControl, KernelMatrixRL, MatrixRL
-from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
-from matrixrl.checks import choice, fail, integer
-from matrixrl.cli.options import allow_imports, parse_settings
+from matrixrl.cli.options import JsonOption, TrustOption, allow_imports, loading, parse_path, parse_settings
 from matrixrl.cli.tables import new_table, print_inspection, print_line, print_results
-from matrixrl.core import RADII, SANDWICH_SETS, SETS
-from matrixrl.core.sets import LIKELIHOOD_SETS
-from matrixrl.envs import CONTROL, ENVIRONMENTS, open_problem
 from matrixrl.errors import MissingExtra
 from matrixrl.interrupts import INTERRUPTED
-from matrixrl.lab.demo import DEMO, FILM
-from matrixrl.lab.plots import draw_regret
-from matrixrl.lab.return_plots import draw_returns
-from matrixrl.lab.shipped import shipped_titles
-from matrixrl.play import OutputDirectory, RunResult, SeedRuns, inspect_problem
-from matrixrl.plots.style import require_matplotlib
-from matrixrl.plots.vectors import checked_coordinates
-from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.random_streams import seed_list
-from matrixrl.settings import describe_settings
 
-__all__ = ["TOPICS", "film_demo", "inspect", "print_listing", "run", "run_demo"]
+if TYPE_CHECKING:
+    from matrixrl.play import OutputDirectory, RunResult, SeedRuns
+    from matrixrl.problems import Problem
+
+__all__ = ["DEMO", "DEMO_SETTINGS", "TOPICS", "app"]
 
 TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets", "specs"]
+"""What ``matrixrl list`` lists."""
+
+_LIBRARY = ("matrixrl.agents", "matrixrl.play.runs", "matrixrl.plots.figures")
+
+DEMO: dict[str, Any] = {"env": "river-swim", "env_settings": {"n_states": 6, "horizon": 24}}
+"""Problem of ``matrixrl demo``."""
+
+DEMO_SETTINGS: dict[str, dict[str, Any]] = {
+    "paper's set, theorem radius": {"set": "frobenius", "radius": "theorem"},
+    "normalised set, theorem radius": {"set": "normalised", "radius": "theorem"},
+    "normalised set, proven radius": {"set": "normalised"},
+    "optimistic preset: likelihood set": {"preset": "optimistic"},
+    "tuned preset: the same, smaller radius": {"preset": "tuned"},
+}
+"""Settings of MatrixRL that ``matrixrl demo`` compares, by the label of the curve."""
+
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Environment setting key=value (see matrixrl list envs).")
+]
+AgentSetOption = Annotated[
+    list[str] | None, typer.Option("--agent-set", help="Agent setting key=value (see matrixrl list settings).")
+]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")]
+
+app = typer.Typer()
 
 
-def run(
-    env: str,
-    *,
-    set_: list[str] | None,
-    agent: str | None,
-    agent_set: list[str] | None,
-    episodes: int | None,
-    seeds: int | None,
-    seed: int,
-    out: Path | None,
-    overwrite: bool,
-    plot_coordinates: tuple[int, int] | None,
-    record: Path | None,
-    certify: bool,
-    compiled: bool | None,
-    trust_code: bool,
-    as_json: bool,
+@app.command("run")
+@loading(*_LIBRARY)
+def run_command(
+    env: Annotated[str, typer.Argument(help="river-swim, cart-pole, …, gym:FrozenLake-v1, or package.module:Name")],
+    set_: SetOption = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent", help="See matrixrl list agents; matrix-rl by default, kernel-control for vectors as states."
+        ),
+    ] = None,
+    agent_set: AgentSetOption = None,
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", "-n", help="Episodes of each seed; 1000, or 25 for vectors as states.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", "-k", help="Number of seeds; 8, or 1 for vectors as states.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", parser=parse_path, metavar="DIR", help="Directory for result.json, episodes.csv and a figure."
+        ),
+    ] = None,
+    overwrite: OverwriteOption = False,
+    plot_coordinates: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            "--plot-coordinates",
+            metavar="I J",
+            help="Coordinates of the observation in the figure of --out, counted from 0; by default the two with the "
+            "shortest fitted length scales, or the first two.",
+        ),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record",
+            parser=parse_path,
+            metavar="DIR",
+            help="Directory for videos of the first episode, of one more after the last, and of both side by side.",
+        ),
+    ] = None,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Certify every episode: a band in the figure, columns in the CSV.")
+    ] = False,
+    compiled: Annotated[
+        bool | None,
+        typer.Option(
+            "--compiled/--no-compiled", help="Use compiled loops (numba); chosen by the length of the run by default."
+        ),
+    ] = None,
+    trust_code: TrustOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Play one agent on one environment, write the results, and print them; the arguments are those of the command."""
+    """Run an agent on an environment and print its regret, or its returns if the optimal value is unknown."""
+    from matrixrl.checks import integer
+    from matrixrl.envs import open_problem
+    from matrixrl.play import OutputDirectory, SeedRuns
+    from matrixrl.random_streams import seed_list
+
     allow_imports(trust_code)
     env_settings = parse_settings("--set", set_ or [])
     settings = parse_settings("--agent-set", agent_set or [])
@@ -80,7 +138,7 @@ def run(
         compiled=compiled,
         trust_code=trust_code,
     )
-    directory = _directory(out, overwrite)
+    directory = None if out is None else OutputDirectory(out, overwrite=overwrite)
     interrupted = False
     try:
         result = runs.run(progress=not as_json)
@@ -92,21 +150,27 @@ def run(
     if recorder is not None and not interrupted:
         before, after, both = recorder.record_both(runs.fresh(), runs.first.algorithm)
         files += [before.path, after.path, both]
-    _print({label: result}, files, as_json=as_json)
+    if as_json:
+        typer.echo(json.dumps(result.as_dict(), allow_nan=False))
+    else:
+        _print({label: result}, files)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def inspect(
-    env: str,
-    *,
-    set_: list[str] | None,
-    agent: str,
-    agent_set: list[str] | None,
-    trust_code: bool,
-    as_json: bool,
+@app.command("inspect")
+@loading(*_LIBRARY)
+def inspect_command(
+    env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
+    set_: SetOption = None,
+    agent: Annotated[str, typer.Option("--agent", help="matrix-rl or kernel-matrix-rl.")] = "matrix-rl",
+    agent_set: AgentSetOption = None,
+    trust_code: TrustOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Print constants, bounds and cost of a problem; the arguments are those of the command."""
+    """Print constants, regret bounds, cost and warnings for a problem."""
+    from matrixrl.play import inspect_problem
+
     allow_imports(trust_code)
     found = inspect_problem(
         env,
@@ -121,37 +185,53 @@ def inspect(
         print_inspection(Console(emoji=False), found)
 
 
-def run_demo(out: Path, episodes: int, seeds: int, *, overwrite: bool) -> None:
-    """Play the settings of `DEMO` one after the other, write the results, and print them."""
-    directory = _directory(out, overwrite)
+@app.command("demo")
+@loading(*_LIBRARY)
+def demo_command(
+    out: Annotated[
+        Path, typer.Option("--out", parser=parse_path, metavar="DIR", help="Directory of the results.")
+    ] = Path("out/demo"),
+    episodes: Annotated[int, typer.Option("--episodes", "-n")] = 3000,
+    seeds: Annotated[int, typer.Option("--seeds", "-k")] = 16,
+    overwrite: OverwriteOption = False,
+    film: Annotated[
+        bool, typer.Option("--film", help="Write an animated GIF of one seed that learns, and nothing else.")
+    ] = False,
+) -> None:
+    """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
+    from matrixrl.play import OutputDirectory, SeedRuns
+    from matrixrl.random_streams import seed_list
+
+    if film:
+        _write_film(out, episodes, overwrite)
+        return
+    directory = OutputDirectory(out, overwrite=overwrite)
     results: dict[str, RunResult] = {}
     interrupted = False
-    for label, settings in DEMO.settings.items():
-        runs = SeedRuns(
-            DEMO.env,
-            n_episodes=episodes,
-            seeds=seed_list(0, seeds),
-            settings=settings,
-            env_settings=DEMO.env_settings,
-        )
+    for label, settings in DEMO_SETTINGS.items():
+        runs = SeedRuns(**DEMO, n_episodes=episodes, seeds=seed_list(0, seeds), settings=settings)
         try:
             results[label] = runs.run(progress=True, label=label)
         except KeyboardInterrupt:
             interrupted, results[label] = True, runs.result()
             break
-    _print(results, _write(results, directory, None, title=DEMO.title), as_json=False)
+    _print(results, _write(results, directory, None, title="MatrixRL on RiverSwim (6 states, horizon 24)"))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def film_demo(out: Path, episodes: int, *, overwrite: bool) -> None:
+def _write_film(out: Path, episodes: int, overwrite: bool) -> None:
     """Let one agent learn and write the film of it."""
-    require_matplotlib()
+    from matrixrl.agents import MatrixRL
+    from matrixrl.checks import integer
+    from matrixrl.play import OutputDirectory
     from matrixrl.plots import film
+    from matrixrl.plots.style import require_matplotlib
 
+    require_matplotlib()
     n_episodes = integer("--episodes", episodes, low=1, remedy="Play at least one episode.")
     directory = OutputDirectory(out, overwrite=overwrite)
-    agent = MatrixRL(DEMO.env, **FILM)
+    agent = MatrixRL(**DEMO, switch_growth=0.05, seed=0)  # new plans when a pair was visited 5 % more often
 
     def write(path: Path) -> None:
         film(agent, path, n_episodes=n_episodes, progress=True)
@@ -164,13 +244,12 @@ def film_demo(out: Path, episodes: int, *, overwrite: bool) -> None:
     print_line(console, f"wrote {file}")
 
 
-def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
-    """Return the output directory; raise before anything is played if results cannot be written."""
-    return None if out is None else OutputDirectory(out, overwrite=overwrite)
-
-
 def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Path | None) -> None:
     """Refuse coordinates of a figure that would not be drawn, before anything is played."""
+    from matrixrl.checks import fail
+    from matrixrl.plots.vectors import checked_coordinates
+    from matrixrl.problems import ContinuousTask
+
     if given is None:
         return
     if not isinstance(problem.task, ContinuousTask):
@@ -192,83 +271,95 @@ def _write(
 
     Without matplotlib there is no figure, and a note on standard error says which extra draws it.
     """
+    from matrixrl.plots.figures import draw_regret, draw_returns
+
     if directory is None or not any(r.n_episodes for r in results.values()):
         return []
     files = directory.write_results(results)
     first = next(iter(results.values()))
     try:
-        require_matplotlib()
+        if first.optimal_value is not None:
+            files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
+        elif runs is not None:
+            learned = runs.first.algorithm
+            files.append(
+                directory.write_picture(
+                    lambda path: draw_returns(first, learned, path, coordinates=coordinates), of="return"
+                )
+            )
     except MissingExtra as error:
         typer.echo(f"note: no figure was drawn: {error}", err=True)
-        return files
-    if first.optimal_value is not None:
-        files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
-    elif runs is not None:
-        algorithm = runs.first.algorithm
-        files.append(
-            directory.write_picture(
-                lambda path: draw_returns(first, algorithm, path, coordinates=coordinates), of="return"
-            )
-        )
     return files
 
 
-def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -> None:
-    """Print one JSON object, or tables and the names of the written files."""
-    if as_json:
-        typer.echo(json.dumps(next(iter(results.values())).as_dict(), allow_nan=False))
-        return
+def _print(results: dict[str, RunResult], files: list[Path]) -> None:
+    """Print tables and the names of the written files."""
     console = Console(emoji=False)
     print_results(console, results)
     for file in files:
         print_line(console, f"wrote {file}")
 
 
-def print_listing(wanted: str | None) -> None:
-    """Print the table of one of `TOPICS`, or of all of them."""
+@app.command("list")
+@loading(*_LIBRARY)
+def list_command(topic: Annotated[str | None, typer.Argument(help=", ".join(TOPICS))] = None) -> None:
+    """List environments, agents, settings, confidence sets, radii, presets and shipped specs."""
+    from matrixrl.checks import choice
+
     console = Console(emoji=False)
-    for topic in TOPICS if wanted is None else [choice("topic", wanted, TOPICS)]:
+    for name in TOPICS if topic is None else [choice("topic", topic, TOPICS)]:
         left = {"name": {"style": "bold cyan", "no_wrap": True}, "description": {}}
-        table = new_table(topic, left, (), box=None, pad_edge=False)
-        for name, text in _rows(topic):
-            table.add_row(name, text)
+        table = new_table(name, left, (), box=None, pad_edge=False)
+        for row in _rows(name):
+            table.add_row(*row)
         console.print(table)
         console.print()
 
 
 def _rows(topic: str) -> Iterable[tuple[str, str]]:
+    from matrixrl.agents import KernelControl, KernelMatrixRL, MatrixRL
+    from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
+    from matrixrl.core import RADII, SANDWICH_SETS, SETS
+    from matrixrl.core.sets import LIKELIHOOD_SETS
+    from matrixrl.envs import CONTROL, ENVIRONMENTS
+    from matrixrl.settings import describe_settings
+
     if topic == "envs":
         for entry in ENVIRONMENTS.values():
-            shown = ", ".join(f"{k}={v}" for k, v in entry.defaults().items())
-            yield entry.name, f"{entry.summary}\n[dim]{entry.id}: {shown}[/]"
+            yield entry.name, f"{entry.summary}\n[dim]{entry.id}: {_listed(entry.defaults())}[/]"
         for task in CONTROL.values():
-            shown = ", ".join(f"{k}={v}" for k, v in task.defaults.items())
-            yield task.name, f"{task.summary}\n[dim]control, {task.id}: {shown}[/]"
+            yield task.name, f"{task.summary}\n[dim]control, {task.id}: {_listed(task.defaults)}[/]"
         yield (
             "gym:ID",
             "Any Gymnasium environment with a transition table (gym:FrozenLake-v1) or with vectors as observations",
         )
     elif topic == "agents":
         for agent in (MatrixRL, KernelMatrixRL, KernelControl):
-            yield agent.name, (python_inspect.getdoc(agent) or "").partition("\n")[0]
+            yield agent.name, _first_line(agent)
         for name, baseline in BASELINES.items():
             shown = ", ".join(f"{key}={value}" for key, value, _ in describe_settings(baseline.settings_class))
-            words = (python_inspect.getdoc(baseline) or "").partition("\n")[0]
-            yield name, f"{escape(words)}\n[dim]baseline: {escape(shown)}[/]"
+            yield name, f"{escape(_first_line(baseline))}\n[dim]baseline: {escape(shown)}[/]"
     elif topic == "settings":
         for key, value, text in describe_settings(MatrixRLSettings):
             yield f"{key}={value}", text
     elif topic == "sets":
-        for name, kind in {**SETS, **SANDWICH_SETS}.items():
+        for name, kind in {**SETS, **SANDWICH_SETS, **LIKELIHOOD_SETS}.items():
             yield name, kind.summary
-        for name, likelihood in LIKELIHOOD_SETS.items():
-            yield name, likelihood.summary
     elif topic == "radii":
         for name, radius in RADII.items():
             yield name, radius.summary
     elif topic == "presets":
         for name, settings in PRESETS.items():
-            yield name, ", ".join(f"{k}={v}" for k, v in settings.items())
+            yield name, _listed(settings)
     else:
-        for name, title in shipped_titles().items():
+        # By name, as the learner does not know the lab.
+        for name, title in import_module("matrixrl.lab.shipped").shipped_titles().items():
             yield name, f"{escape(title)}\n[dim]matrixrl compare {name}[/]"
+
+
+def _listed(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _first_line(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n")[0]

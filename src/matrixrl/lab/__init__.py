@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     from matrixrl.lab.analysis import EnvSummary, summarise
     from matrixrl.lab.experiments import play, run_experiment
     from matrixrl.lab.export import export
-    from matrixrl.lab.plots import draw_regret
     from matrixrl.lab.report import draw_paper_figure, write_bibtex, write_report, write_table
-    from matrixrl.lab.return_plots import draw_returns
     from matrixrl.lab.spec import Experiment, read_spec, work_out
     from matrixrl.lab.store import Store
 
@@ -20,8 +18,6 @@ _MODULES = {
     "Experiment": "spec",
     "Store": "store",
     "draw_paper_figure": "report",
-    "draw_regret": "plots",
-    "draw_returns": "return_plots",
     "export": "export",
     "play": "experiments",
     "read_spec": "spec",
@@ -38,8 +34,6 @@ __all__ = [
     "Experiment",
     "Store",
     "draw_paper_figure",
-    "draw_regret",
-    "draw_returns",
     "export",
     "play",
     "read_spec",
@@ -57,6 +51,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'matrixrl.lab' has no attribute {name!r}")
     from matrixrl.lab.requirements import require_lab
 
-    if name not in ("draw_regret", "draw_returns"):
-        require_lab()
+    require_lab()
     return getattr(import_module(f"matrixrl.lab.{_MODULES[name]}"), name)

@@ -7,7 +7,6 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,31 +47,30 @@ def open_log(log: Any) -> LogTable:
         if path.suffix.lower() not in (*CSV, *PARQUET):
             rule = f"must be a file whose name ends in one of {', '.join((*CSV, *PARQUET))}"
             fail("log", rule, repr(path.name), "Rename it, or read it first.")
-        return parquet_file(path) if path.suffix.lower() in PARQUET else read_csv(path)
+        return _parquet_file(path) if path.suffix.lower() in PARQUET else _csv_file(path)
     if isinstance(log, Mapping):
-        return LogTable("log", [name for name in log if isinstance(name, str)], _one_by_one(log.__getitem__))
+        return _table("log", log, log.__getitem__)
     kind = type(log)
-    if kind.__module__.partition(".")[0] == "minari" and hasattr(log, "iterate_episodes"):
+    if hasattr(kind, "iterate_episodes"):
         return minari_table(log)
-    if not isinstance(log, type) and hasattr(kind, "column_names") and hasattr(kind, "column"):
-        get = _one_by_one(lambda name: _cells(log.column(name), "log", name))
-        return LogTable("log", list(log.column_names), get)
-    if not isinstance(log, type) and hasattr(log, "columns") and hasattr(kind, "__getitem__"):
-        return LogTable("log", [name for name in log.columns if isinstance(name, str)], _one_by_one(log.__getitem__))
+    if hasattr(kind, "column_names") and hasattr(kind, "column"):
+        return _table("log", log.column_names, lambda name: _cells(log.column(name), "log", name))
+    if hasattr(kind, "columns") and hasattr(kind, "__getitem__"):
+        return _table("log", log.columns, log.__getitem__)
     rule = "must be a path, a data frame, a table, a dictionary of columns or a Minari data set"
     fail("log", rule, shown(log), "Such as 'log.csv', or {'episode': …, 'state': …, 'action': …, 'reward': …}.")
 
 
-def _one_by_one(get: Callable[[str], Any]) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """Return a function of some names from a function of one."""
-    return lambda names: {name: get(name) for name in names}
+def _table(name: str, columns: Any, get: Callable[[str], Any]) -> LogTable:
+    """Return a log of which columns are read one by one."""
+    texts = [column for column in columns if isinstance(column, str)]
+    return LogTable(name, texts, lambda names: {column: get(column) for column in names})
 
 
-def read_csv(path: Path) -> LogTable:
+def _csv_file(path: Path) -> LogTable:
     """Return a CSV file in UTF-8 with a header as a log; cells are separated by commas, semicolons or tabs."""
     with _opened(path) as file:
-        _check_lines(file, path.name)
-        heading = file.readline()
+        heading = next(_lines(file, path.name), "")
         separator = max(_SEPARATORS, key=heading.count)
         file.seek(0)
         _, columns = next(_rows(file, path.name, separator), (0, []))
@@ -82,18 +80,20 @@ def read_csv(path: Path) -> LogTable:
     lines = array("q")  # of each row
 
     def get(names: Sequence[str]) -> dict[str, list[str]]:
-        places = [columns.index(name) for name in names]
-        found: list[list[str]] = [[] for _ in names]
+        found: dict[str, list[str]] = {name: [] for name in names}
+        places = [(cells, columns.index(name)) for name, cells in found.items()]
         same: dict[str, str] = {}  # equal cells are stored once
         with _opened(path) as file:
-            for line, row in islice(_rows(file, path.name, separator), 1, None):
+            rows = _rows(file, path.name, separator)
+            next(rows)  # the header
+            for line, row in rows:
                 if len(row) != len(columns):
                     rule = f"must have {len(columns)} cells, as the header has"
                     fail(f"{path.name}, line {line}", rule, f"{len(row)}: {shown(row)}", "Correct the line.")
                 lines.append(line)
-                for cells, i in zip(found, places, strict=True):
+                for cells, i in places:
                     cells.append(same.setdefault(row[i], row[i]))
-        return dict(zip(names, found, strict=True))
+        return found
 
     return LogTable(path.name, columns, get, lambda row: f"line {lines[row]}")
 
@@ -110,20 +110,19 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         fail(path.name, "must be text in UTF-8", f"a byte {error.object[error.start]:#04x} that is not", remedy)
 
 
-def _check_lines(file: IO[str], name: str) -> None:
-    """Refuse bytes that are not text, and a line that is too long to be one of a log; go back to the beginning."""
-    line = 1
-    while block := file.read(_LONGEST):
-        ends = block.count("\n") or block.count("\r")
-        if not ends and len(block) == _LONGEST:
-            fail(f"{name}, line {line}", f"must have fewer than {_LONGEST:,} characters", "more", "Check the file.")
-        line += ends
-    file.seek(0)
+def _lines(file: IO[str], name: str) -> Iterator[str]:
+    """Yield the lines of a file; one that is too long to be of a log is refused before it is read to its end."""
+    number = 1
+    while line := file.readline(_LONGEST):
+        if len(line) == _LONGEST:
+            fail(f"{name}, line {number}", f"must have fewer than {_LONGEST:,} characters", "more", "Check the file.")
+        yield line
+        number += 1
 
 
 def _rows(file: IO[str], name: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows that are not blank, each with its last line."""
-    reader = csv.reader(file, delimiter=separator, strict=True)
+    reader = csv.reader(_lines(file, name), delimiter=separator, strict=True)
     try:
         for row in reader:
             if row:
@@ -143,49 +142,39 @@ def import_parquet() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def parquet_file(path: Path) -> LogTable:
+def _parquet_file(path: Path) -> LogTable:
     """Return a Parquet file as a log; a column is read when it is asked for."""
     pyarrow, parquet = import_parquet()
-    damage = (OSError, ValueError, TypeError, KeyError, NotImplementedError, MemoryError, pyarrow.ArrowException)
-    try:
+
+    @contextmanager
+    def refused_if_damaged() -> Iterator[None]:
+        try:
+            yield
+        except InvalidInput:
+            raise
+        except (OSError, ValueError, TypeError, KeyError, MemoryError, pyarrow.ArrowException) as error:
+            words = " ".join(str(error).split())[:200] or type(error).__name__
+            fail("log", "must be a Parquet file that can be read", f"{path} ({words})", "Check the file.")
+
+    with refused_if_damaged():
         file = parquet.ParquetFile(path)
-        names, n_rows = list(file.schema_arrow.names), file.metadata.num_rows
-    except damage as error:
-        fail("log", "must be a Parquet file that can be read", f"{path} ({_words(error)})", "Check the file.")
+        names, n_rows = file.schema_arrow.names, file.metadata.num_rows
     fits_memory("log", 2.0 * n_rows, f"{path.name} with {n_rows:,} rows", remedy="Learn from parts of it.")
 
     def column(name: str) -> Any:
-        try:
+        with refused_if_damaged():
             return _cells(file.read(columns=[name]).column(name), path.name, name)
-        except InvalidInput:
-            raise
-        except damage as error:
-            fail(path.name, "must be a Parquet file that can be read", _words(error), "Check the file.")
 
-    return LogTable(path.name, names, _one_by_one(column))
+    return _table(path.name, names, column)
 
 
 def _cells(column: Any, source: str, name: str) -> Any:
-    """Return a column as an array of numbers or flags, or as a list if it holds text or empty cells."""
+    """Return a column of pyarrow as an array, in which an empty cell is NaN or None."""
     from pyarrow import types
 
-    kind = column.type
-    if types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if types.is_decimal(kind):
-        return column.cast("float64").to_numpy()
-    if types.is_integer(kind) or types.is_floating(kind):
-        return column.to_numpy()
-    if types.is_boolean(kind):
-        return column.to_pylist() if column.null_count else column.to_numpy()
-    if types.is_temporal(kind):
-        return column.cast("string").to_pylist()
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_null(kind):
-        return column.to_pylist()
-    rule = "must hold one number, flag or text in each row"
-    fail(f"{source}, column {shown(name)}", rule, f"the type {kind}", "Give one column for each coordinate.")
-
-
-def _words(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    if not (is_text or types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)):
+        rule = "must hold one number, flag or text in each row"
+        fail(f"{source}, column {shown(name)}", rule, f"the type {kind}", "Give one column for each coordinate.")
+    return column.cast("float64" if types.is_decimal(kind) else kind).to_numpy()

@@ -1,4 +1,4 @@
-"""Minari data sets as logs, in both directions.
+"""Minari data sets as logs.
 
 Minari reads numbers and texts only. Opening a data set without saved spaces would make the environment that the data
 set names, which runs code; such a data set is refused before Minari opens it.
@@ -7,9 +7,8 @@ set names, which runs code; such a data set is refused before Minari opens it.
 from __future__ import annotations
 
 import json
-import shutil
-import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +20,7 @@ from matrixrl.checks import fail, shown
 from matrixrl.errors import InvalidInput, MissingExtra
 from matrixrl.logs.table import LogTable
 
-__all__ = ["PREFIX", "minari_table", "open_minari", "write_minari"]
+__all__ = ["PREFIX", "dataset_folder", "import_minari", "minari_table", "open_minari"]
 
 PREFIX = "minari:"
 """Start of the name of a Minari data set, in place of a path."""
@@ -43,13 +42,9 @@ _DAMAGE = (OSError, LookupError, ValueError, TypeError, AttributeError, Assertio
 def minari_table(dataset: Any) -> LogTable:
     """Return the episodes of what ``minari.load_dataset`` returned as a log."""
     name = f"Minari data set {shown(getattr(dataset, 'id', None))}"
-    try:
+    with _refused_if_damaged(name):
         episodes = list(dataset.iterate_episodes())
         columns = _columns(episodes, name)
-    except InvalidInput:
-        raise
-    except _DAMAGE as error:
-        fail(name, "must be readable by Minari", f"{type(error).__name__}: {error}", "Check the data set.")
     lengths = [len(episode.rewards) for episode in episodes]
 
     def place(row: int) -> str:
@@ -67,8 +62,8 @@ def open_minari(identifier: str) -> LogTable:
     Raises:
         InvalidInput: There is no such data set, or it cannot be read without running code.
     """
-    minari = _import_minari()
-    data = _folder(identifier) / "data"
+    minari = import_minari()
+    data = dataset_folder(identifier) / "data"
     try:
         with (data / "metadata.json").open("rb") as file:
             raw = file.read(_METADATA_LIMIT + 1)
@@ -81,13 +76,18 @@ def open_minari(identifier: str) -> LogTable:
         rule = "must be a data set with saved spaces, as no code is run to find them"
         remedy = "Load it yourself with minari.load_dataset, if you trust it, and pass what that returns."
         fail("log", rule, repr(identifier), remedy)
-    try:
+    with _refused_if_damaged(f"Minari data set {identifier!r}"):
         return minari_table(minari.MinariDataset(data))
+
+
+@contextmanager
+def _refused_if_damaged(name: str) -> Iterator[None]:
+    try:
+        yield
     except InvalidInput:
         raise
     except _DAMAGE as error:
-        what = f"{identifier!r} ({type(error).__name__}: {error})"
-        fail("log", "must be a data set that Minari can read", what, "Check the data set.")
+        fail(name, "must be readable by Minari", f"{type(error).__name__}: {error}", "Check the data set.")
 
 
 def _columns(episodes: list[Any], name: str) -> dict[str, NDArray[Any]]:
@@ -114,7 +114,8 @@ def _columns(episodes: list[Any], name: str) -> dict[str, NDArray[Any]]:
     return {column: np.concatenate(found) if found else np.zeros(0) for column, found in parts.items()}
 
 
-def _import_minari() -> ModuleType:
+def import_minari() -> ModuleType:
+    """Return the module minari, or raise `MissingExtra`."""
     try:
         import h5py  # noqa: F401  # the default format of Minari
         import minari
@@ -124,7 +125,7 @@ def _import_minari() -> ModuleType:
     return module
 
 
-def _folder(identifier: str) -> Path:
+def dataset_folder(identifier: str) -> Path:
     """Return the folder of a data set, which must have a name that Minari accepts."""
     from minari.dataset.minari_dataset import parse_dataset_id
     from minari.storage.datasets_root_dir import get_dataset_path
@@ -135,25 +136,3 @@ def _folder(identifier: str) -> Path:
         rule = "must be a name of the form namespace/name-v0"
         fail("Minari data set", rule, repr(identifier), "Such as minari:river-swim/random-v0.")
     return Path(get_dataset_path(identifier))
-
-
-def write_minari(identifier: str, episodes: Iterator[dict[str, Any]], **about: Any) -> None:
-    """Write a new data set, such as ``river-swim/agent-v0``, into the local Minari folder, whole or not at all.
-
-    `episodes` are arguments of Minari's `EpisodeBuffer`, `about` those of `create_dataset_from_buffers`.
-    """
-    minari = _import_minari()
-    from minari.data_collector import EpisodeBuffer
-
-    folder = _folder(identifier)
-    if folder.exists():
-        remedy = "Choose another name or version, or delete it with minari.delete_dataset."
-        fail("path", "must be the name of a new Minari data set", repr(identifier), remedy)
-    buffers = [EpisodeBuffer(**episode) for episode in episodes]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Minari recommends an author and an address
-            minari.create_dataset_from_buffers(identifier, buffers, **about)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise

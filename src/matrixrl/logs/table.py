@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -18,12 +18,13 @@ __all__ = ["CellKind", "Labels", "LogTable"]
 CellKind = Literal["number", "flag", "label"]
 """What a column holds."""
 
-Cells = Sequence[Any] | NDArray[Any]
+Cells = list[Any] | NDArray[Any]
 
 Refuse = Callable[[int, str, object, str], NoReturn]
 """Function that raises an error about a row of a column: number of the row, rule, what was received, remedy."""
 
 _FLAGS = dict.fromkeys(("true", "t", "yes", "1", "1.0"), True) | dict.fromkeys(("false", "f", "no", "0", "0.0"), False)
+_EXACT = 2.0**53  # from here on float64 does not have all whole numbers
 
 
 def numbers(cells: Cells, refuse: Refuse) -> FloatArray:
@@ -32,36 +33,17 @@ def numbers(cells: Cells, refuse: Refuse) -> FloatArray:
     >>> numbers(["1", "", "2.5"], refuse=print)
     array([1. , nan, 2.5])
     """
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
-        return cells.astype(np.float64)
-    if isinstance(cells, np.ndarray) and cells.ndim > 1:
-        refuse(0, "must be a number in each cell", f"an array of {cells.dtype}", "Convert the column.")
-    if _is_text(cells):
-        try:
-            return np.array(cells, dtype=np.float64)
-        except ValueError:  # an empty cell, or text that is no number
-            pass
+    try:
+        return np.array(cells, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):  # an empty cell, or one that is no number
+        pass
     found = np.empty(len(cells))
     for row, cell in enumerate(cells):
-        value = math.nan if is_missing(cell) else _number(cell)
-        if value is None:
+        try:
+            found[row] = math.nan if is_missing(cell) else float(cell)
+        except (TypeError, ValueError, OverflowError):
             refuse(row, "must be a number", shown(cell), "Correct the cell, or name another column in columns={…}.")
-        found[row] = value
     return found
-
-
-def _is_text(cells: Cells) -> bool:
-    """Return whether all cells are text, as those of a CSV file."""
-    return not isinstance(cells, np.ndarray) and set(map(type, cells)) == {str}
-
-
-def _number(cell: object) -> float | None:
-    if not isinstance(cell, (str, int, float, np.number)) or isinstance(cell, (bool, np.bool_, np.complexfloating)):
-        return None
-    try:
-        return float(cell)
-    except (ValueError, OverflowError):
-        return None
 
 
 def is_missing(cell: object) -> bool:
@@ -81,16 +63,13 @@ def flags(cells: Cells, refuse: Refuse) -> BoolArray:
     """
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b" and cells.ndim == 1:
         return cells.astype(np.bool_)
-    simple = (str, bool, int, float, np.bool_, np.number)
-    texts = cells if _is_text(cells) else [str(cell) if isinstance(cell, simple) else "" for cell in cells]
+    texts = list(map(str, cells))
     known = {text: _FLAGS.get(text.strip().lower()) for text in set(texts)}
-    if None in known.values():
-        row = next(i for i, text in enumerate(texts) if known[text] is None)
+    found = [known[text] for text in texts]
+    if None in found:
+        row = found.index(None)
         refuse(row, "must be true or false", shown(cells[row]), "Write true or false, or 1 or 0, in each cell.")
-    return np.fromiter(map(known.__getitem__, texts), dtype=np.bool_, count=len(texts))
-
-
-_EXACT = 2.0**53  # from here on float64 does not have all whole numbers
+    return np.array(found, dtype=np.bool_)
 
 
 class Labels(NamedTuple):
@@ -120,20 +99,28 @@ def labels(cells: Cells, refuse: Refuse) -> Labels:
             rule = "must be below 2⁵³ if it is a number of type float, as larger ones are rounded"
             refuse(row, rule, shown(float(cells[row])), "Give episodes as text or whole numbers.")
         cells = cells.tolist()
-    missing = next((row for row, cell in enumerate(cells) if is_missing(cell)), None)
-    if missing is not None:
-        refuse(missing, "must not be empty", "an empty cell", "Give every row the number or name of its episode.")
-    seen = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
-    raw = np.fromiter(map(seen.__getitem__, cells), dtype=np.int64, count=len(cells))
     try:
-        values = np.array([float(cell) for cell in seen], dtype=np.float64)
+        seen = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
+    except TypeError:
+        row = next(row for row, cell in enumerate(cells) if not isinstance(cell, Hashable))
+        refuse(row, "must be a number or text", shown(cells[row]), "Give every row one number or name.")
+    codes = np.fromiter(map(seen.__getitem__, cells), dtype=np.int64, count=len(cells))
+    missing = next((cell for cell in seen if is_missing(cell)), 0)
+    if is_missing(missing):
+        row = int(np.argmax(codes == seen[missing]))
+        refuse(row, "must not be empty", "an empty cell", "Give every row the number or name of its episode.")
+    try:
+        values = np.array([float(cell) for cell in seen])
     except (TypeError, ValueError):
         values = np.full(1, np.nan)
     # Larger whole numbers may differ and have the same float64: their labels are compared as they are.
     if not (np.abs(values) < _EXACT).all():
-        return Labels(raw, [str(cell) for cell in seen], are_numbers=False)
+        return Labels(codes, [str(cell) for cell in seen], are_numbers=False)
     distinct, places = np.unique(values, return_inverse=True)
-    return Labels(places[raw], [repr(value) for value in distinct.tolist()], are_numbers=True)
+    return Labels(places[codes], [repr(value) for value in distinct.tolist()], are_numbers=True)
+
+
+_CONVERT: dict[CellKind, Callable[[Cells, Refuse], Any]] = {"number": numbers, "flag": flags, "label": labels}
 
 
 def _row(row: int) -> str:
@@ -165,11 +152,9 @@ class LogTable:
         length = len(next(iter(cells.values())))
         for column, found in cells.items():
             if len(found) != length:
-                rule = f"must be as long as the others, {length} rows"
-                fail(f"{self.name}, column {shown(column)}", rule, f"{len(found)} rows", "Give columns of one length.")
-        convert = {"number": numbers, "flag": flags, "label": labels}
+                self.refuse_column(column, f"must be as long as the others, {length} rows", f"{len(found)} rows")
         return {
-            column: convert[kind](cells[column], lambda row, *words, _of=column: self.refuse(row, _of, *words))
+            column: _CONVERT[kind](cells[column], lambda row, *words, _of=column: self.refuse(row, _of, *words))
             for column, kind in kinds.items()
         }
 
@@ -178,18 +163,21 @@ class LogTable:
         where = f"{self.name}, {self.place(row)}" + ("" if column is None else f", column {shown(column)}")
         fail(where, rule, received, remedy)
 
+    def refuse_column(self, column: str, rule: str, received: object) -> NoReturn:
+        """Raise an error about a whole column."""
+        fail(f"{self.name}, column {shown(column)}", rule, received, "Convert the column.")
+
     def _cells(self, column: str, given: Any) -> Cells:
         if isinstance(given, list) and given and isinstance(given[0], str):
             return given  # an array of text has the width of its longest cell
         if np.ma.is_masked(given):
-            fail(f"{self.name}, column {shown(column)}", "must not be masked", shown(given), "Fill or remove the rows.")
+            self.refuse_column(column, "must not be masked", shown(given))
         try:
             cells = np.asarray(given)
         except ValueError:  # rows of different lengths
             cells = np.empty(())
         if cells.ndim not in (1, 2) or cells.dtype.kind not in "biufOUTM":
-            rule = "must have one number, flag or text in each row"
-            fail(f"{self.name}, column {shown(column)}", rule, shown(given), "Convert the column.")
+            self.refuse_column(column, "must hold one number, flag or text in each row", shown(given))
         if cells.dtype.kind == "M":  # days as labels of episodes
             cells = cells.astype(str)
         return cells.tolist() if cells.dtype.kind in "OUT" else cells

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from matrixrl.archive import atomic_write
 from matrixrl.checks import fail
 from matrixrl.logs.files import PARQUET, import_parquet
-from matrixrl.logs.minari_data import PREFIX, write_minari
+from matrixrl.logs.minari_data import PREFIX, dataset_folder, import_minari
 from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import BoolArray
@@ -45,46 +47,40 @@ def write_log(path: str, seen: StepLog, logged: BoolArray, problem: Problem, alg
         rule = f"must end in {', '.join(_ENDINGS)}, or begin with {PREFIX}"
         fail("path", rule, repr(path), "Such as 'episodes.csv'.")
     if ending == ".csv":
-        atomic_write(target, lambda temporary: _write_csv(temporary, seen, logged, problem))
-    else:
-        import_parquet()
-        atomic_write(target, lambda temporary: _write_parquet(temporary, seen, logged, problem))
+        atomic_write(target, lambda temporary: _write_csv(temporary, _columns(seen, logged, problem)))
+        return
+    arrow, parquet = import_parquet()
+    table = arrow.table(_columns(seen, logged, problem))
+    atomic_write(target, lambda temporary: parquet.write_table(table, temporary))
 
 
-def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> Iterator[dict[str, list[Any]]]:
-    """Yield the columns of some episodes at a time as lists; a next state that cannot be observed is None."""
-    first = 0
-    for part in seen.parts(_ROWS):
-        last = np.zeros(part.n_steps, dtype=np.bool_)
-        last[part.offsets[1:] - 1] = True
-        was_logged = np.repeat(logged[first : first + part.n_episodes], part.lengths)
-        following, hidden = _cells("next_state", part.next_states, problem), _is_hidden(part, problem)
-        if hidden.any():
-            following = {
-                name: [None if h else x for x, h in zip(cells, hidden, strict=True)]
-                for name, cells in following.items()
-            }
-        yield {
-            "episode": (part.episodes + first).tolist(),
-            "step": part.stages.tolist(),
-            **_cells("state", part.states, problem),
-            **_cells("action", part.actions, problem),
-            "reward": part.rewards.tolist(),
-            **following,
-            "terminated": part.ended.tolist(),
-            "truncated": (last & ~part.ended).tolist(),
-            "source": np.where(was_logged, "log", "played").tolist(),
-        }
-        first += part.n_episodes
+def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> dict[str, NDArray[Any]]:
+    """Return the columns of all steps; a next state that cannot be observed is masked."""
+    last = np.zeros(seen.n_steps, dtype=np.bool_)
+    last[seen.offsets[1:] - 1] = True
+    following, hidden = _cells("next_state", seen.next_states, problem), _is_hidden(seen, problem)
+    if hidden.any():
+        following = {name: np.ma.masked_array(column, hidden) for name, column in following.items()}
+    return {
+        "episode": seen.episodes,
+        "step": seen.stages,
+        **_cells("state", seen.states, problem),
+        **_cells("action", seen.actions, problem),
+        "reward": seen.rewards,
+        **following,
+        "terminated": seen.ended,
+        "truncated": last & ~seen.ended,
+        "source": np.where(np.repeat(logged, seen.lengths), "log", "played"),
+    }
 
 
-def _cells(role: str, numbers: NDArray[Any], problem: Problem) -> dict[str, list[Any]]:
+def _cells(role: str, numbers: NDArray[Any], problem: Problem) -> dict[str, NDArray[Any]]:
     """Return states or actions as the environment has them: one column, or one for each coordinate or part."""
     codec = problem.actions if role == "action" else problem.states
     values = numbers.reshape(len(numbers), -1) if codec is None else _elements(numbers, codec)
     if values.shape[1] == 1 and (codec is not None or numbers.ndim == 1):
-        return {role: values[:, 0].tolist()}
-    return {f"{role}_{i}": values[:, i].tolist() for i in range(values.shape[1])}
+        return {role: values[:, 0]}
+    return {f"{role}_{i}": values[:, i] for i in range(values.shape[1])}
 
 
 def _elements(numbers: NDArray[Any], codec: Codec) -> NDArray[Any]:
@@ -100,31 +96,19 @@ def _is_hidden(seen: StepLog, problem: Problem) -> BoolArray:
     return hidden
 
 
-def _write_csv(path: Path, seen: StepLog, logged: BoolArray, problem: Problem) -> None:
+def _write_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        for i, columns in enumerate(_columns(seen, logged, problem)):
-            if i == 0:
-                writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
-
-
-def _write_parquet(path: Path, seen: StepLog, logged: BoolArray, problem: Problem) -> None:
-    arrow, parquet = import_parquet()
-    state = arrow.int64() if np.issubdtype(seen.states.dtype, np.integer) else arrow.float64()
-    action = arrow.float64() if isinstance(problem.actions, BoxCodec) else arrow.int64()
-    kinds = {"next": state, "reward": arrow.float64(), "source": arrow.string(), "state": state, "action": action}
-    kinds |= dict.fromkeys(("terminated", "truncated"), arrow.bool_())
-    parts = _columns(seen, logged, problem)
-    columns = next(parts)
-    schema = arrow.schema([(name, kinds.get(name.partition("_")[0], arrow.int64())) for name in columns])
-    with parquet.ParquetWriter(path, schema) as writer:
-        writer.write_table(arrow.table(columns, schema=schema))
-        for columns in parts:
-            writer.write_table(arrow.table(columns, schema=schema))
+        writer.writerow(columns)
+        for first in range(0, len(columns["reward"]), _ROWS):
+            writer.writerows(zip(*(cells[first : first + _ROWS].tolist() for cells in columns.values()), strict=True))
 
 
 def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Problem, algorithm: str) -> None:
+    """Write a new data set, such as ``river-swim/agent-v0``, into the local Minari folder, whole or not at all."""
+    minari, folder = import_minari(), dataset_folder(identifier)
+    from minari.data_collector import EpisodeBuffer
+
     broken = seen.follows[1:] & rows_differ(seen.states[1:], seen.next_states[:-1])
     if broken.any():
         what = f"episode {int(seen.episodes[1:][broken][0])}, where a step does not begin where the one before ended"
@@ -134,14 +118,24 @@ def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Pr
         observations = _space_of(problem.states)
     elif isinstance(problem.task, ContinuousTask):
         observations = spaces.Box(problem.task.low, problem.task.high, dtype=np.float64)
-    write_minari(
-        identifier,
-        _minari_episodes(seen, logged, problem),
-        observation_space=observations,
-        action_space=_space_of(problem.actions),
-        algorithm_name=algorithm,
-        description=f"Episodes of {problem.name} that an agent of matrixrl played or learned from.",
-    )
+    if folder.exists():
+        remedy = "Choose another name or version, or delete it with minari.delete_dataset."
+        fail("path", "must be the name of a new Minari data set", repr(identifier), remedy)
+    buffers = [EpisodeBuffer(**episode) for episode in _minari_episodes(seen, logged, problem)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Minari recommends an author and an address
+            minari.create_dataset_from_buffers(
+                identifier,
+                buffers,
+                observation_space=observations,
+                action_space=_space_of(problem.actions),
+                algorithm_name=algorithm,
+                description=f"Episodes of {problem.name} that an agent of matrixrl played or learned from.",
+            )
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _minari_episodes(seen: StepLog, logged: BoolArray, problem: Problem) -> Iterator[dict[str, Any]]:

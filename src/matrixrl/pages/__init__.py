@@ -1,4 +1,4 @@
-"""HTML pages from Jinja2 templates with automatic escaping, and the colours of pages and charts."""
+"""HTML pages from Jinja2 templates with automatic escaping."""
 
 from __future__ import annotations
 
@@ -12,48 +12,7 @@ from matrixrl.errors import MissingExtra
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["COLOURS", "DARK_PAGE", "LIGHT_PAGE", "ON_DARK", "PageFolder"]
-
-# The colours of Okabe and Ito, which colour-blind readers can tell apart, without yellow, which is faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-ON_DARK = ("#3D9BE0", "#F0803C", "#1FBF94", "#DD94BC", "#E69F00", "#8CCBF2", "#F2F2F2")
-"""The same colours on a dark ground."""
-
-LIGHT_PAGE = {
-    "ground": "#ffffff",
-    "raised": "#f4f5f7",
-    "ink": "#1b1f24",
-    "soft": "#565d66",
-    "line": "#cfd4da",
-    "accent": "#005a8f",
-    "good": "#0b6b4b",
-    "good-ground": "#e1f3ec",
-    "warn": "#7a4a00",
-    "warn-ground": "#fbeed3",
-    "bad": "#9b1c1c",
-    "bad-ground": "#fbe6e6",
-    "fill": COLOURS[0],
-    "fill-bad": COLOURS[1],
-}
-"""CSS colours of a page on a light ground, by the name of the custom property."""
-
-DARK_PAGE = {
-    "ground": "#14171b",
-    "raised": "#1f242a",
-    "ink": "#e6e9ed",
-    "soft": "#a8b0ba",
-    "line": "#3b434c",
-    "accent": "#7cc0f0",
-    "good": "#6fdcb4",
-    "good-ground": "#12352a",
-    "warn": "#f2c46d",
-    "warn-ground": "#3a2c10",
-    "bad": "#ff9c9c",
-    "bad-ground": "#421b1b",
-    "fill": ON_DARK[0],
-    "fill-bad": ON_DARK[1],
-}
-"""The same properties on a dark ground."""
+__all__ = ["PageFolder"]
 
 _SHARED = "matrixrl.pages"
 _SHEET_ID = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
@@ -81,9 +40,8 @@ class PageFolder:
         return self.render(template, reserved_ids=sorted(set(_SHEET_ID.findall(plotly))), files=files, **values)
 
     def stylesheet(self, *names: str) -> str:
-        """Return the style of a page: the shared rules with the colours of the palette, then those of the files."""
-        own = [self.read(f"{name}.css") for name in names]
-        return "".join([self.render("shared.css.j2", light=LIGHT_PAGE, dark=DARK_PAGE), *own])
+        """Return the style of a page: the shared rules, then those of the files."""
+        return "".join([self.render("shared.css.j2"), *(self.read(f"{name}.css") for name in names)])
 
     def script(self, *names: str) -> str:
         """Return the scripts of the files as one."""

@@ -18,7 +18,7 @@ from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.play.mask_reader import MaskReader, choose_among
 from matrixrl.problems import FiniteMDP, MDPEnv, Problem
 from matrixrl.problems.gym_tables import current_mask
-from matrixrl.random_streams import restore, state_of, stream_from_array, stream_seed, stream_to_array
+from matrixrl.random_streams import stream_from_array, stream_seed, stream_to_array
 from matrixrl.records import Steps
 
 __all__ = [
@@ -110,14 +110,14 @@ class TableWorld:
         uniforms = np.stack([stream.random(self._mdp.draws_per_episode) for stream in self.streams])
         return Rollout(self._mdp.rollout(uniforms, lambda h, states: algorithm.act(plan, h, states)), plan, False)
 
-    def mark(self) -> list[dict[str, Any]]:
+    def mark(self) -> list[Any]:
         """Return the state of every stream."""
-        return [state_of(stream) for stream in self.streams]
+        return [stream.bit_generator.state for stream in self.streams]
 
-    def rewind(self, mark: list[dict[str, Any]]) -> None:
+    def rewind(self, mark: list[Any]) -> None:
         """Go back to what `mark` returned."""
         for stream, state in zip(self.streams, mark, strict=True):
-            restore(stream, state)
+            stream.bit_generator.state = state
 
     def to_array(self) -> NDArray[Any]:
         """Return the state of every stream: (B, 6)."""
@@ -128,7 +128,7 @@ class TableWorld:
         if array.shape != (len(self.streams), 6):
             raise InvalidInput("the streams of the environment must be one for each seed")
         for stream, words in zip(self.streams, array, strict=True):
-            restore(stream, state_of(stream_from_array(words)))
+            stream.bit_generator.state = stream_from_array(words).bit_generator.state
 
 
 class EnvWorld:
@@ -182,13 +182,13 @@ class EnvWorld:
 
     def mark(self) -> Any:
         """Return the state of the environment's stream, if it was seeded."""
-        return state_of(self._stream) if self.is_seeded else None
+        return self._stream.bit_generator.state if self.is_seeded else None
 
     def rewind(self, mark: Any) -> None:
         """Go back to what `mark` returned."""
         self.is_seeded = mark is not None
         if mark is not None:
-            restore(self._stream, mark)
+            self._stream.bit_generator.state = mark
 
     def to_array(self) -> NDArray[Any]:
         """Return the state of the environment's stream; empty before the first episode."""

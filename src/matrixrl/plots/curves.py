@@ -8,9 +8,8 @@ import numpy as np
 
 from matrixrl.checks import fail, flag, integer
 from matrixrl.display import in_digits
-from matrixrl.pages import COLOURS
 from matrixrl.plots.inputs import Run, read_runs
-from matrixrl.plots.style import REFERENCE, add_grid, axes_of, draw_curve, look, shown_episodes
+from matrixrl.plots.style import COLOURS, REFERENCE, add_grid, axes_of, draw_curve, look, shown_episodes
 from matrixrl.records import FloatArray
 
 if TYPE_CHECKING:

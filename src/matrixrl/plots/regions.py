@@ -15,9 +15,8 @@ from matrixrl.core import MatrixBounds, SandwichBounds
 from matrixrl.core.likelihood.bounds import LikelihoodBounds
 from matrixrl.core.sets import NormalisedBall
 from matrixrl.features import OneHotPsi
-from matrixrl.pages import COLOURS
 from matrixrl.plots.inputs import checked_agent, checked_stage, state_names
-from matrixrl.plots.style import REFERENCE, axes_of
+from matrixrl.plots.style import COLOURS, REFERENCE, axes_of
 from matrixrl.records import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 
 from matrixrl.checks import fail, shown
 from matrixrl.errors import MissingExtra
-from matrixrl.pages import COLOURS, ON_DARK
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = [
+    "COLOURS",
     "LOOKS",
     "REFERENCE",
     "Look",
@@ -24,6 +24,10 @@ __all__ = [
     "require_matplotlib",
     "shown_episodes",
 ]
+
+# The colours of Okabe and Ito, which colour-blind readers can tell apart, without yellow, which is faint on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_ON_DARK = ("#3D9BE0", "#F0803C", "#1FBF94", "#DD94BC", "#E69F00", "#8CCBF2", "#F2F2F2")  # the same on a dark ground
 
 REFERENCE = "#888888"
 """Colour of reference lines, which belong to no agent."""
@@ -69,7 +73,7 @@ class Look:
 
 
 LOOKS = tuple(
-    Look(COLOURS[i % 7], ON_DARK[i % 7], tuple(_DASHES)[i % 6], _MARKERS[i % len(_MARKERS)]) for i in range(42)
+    Look(COLOURS[i % 7], _ON_DARK[i % 7], tuple(_DASHES)[i % 6], _MARKERS[i % len(_MARKERS)]) for i in range(42)
 )
 """All looks, in the order in which agents receive them."""
 

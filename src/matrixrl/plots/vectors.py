@@ -12,9 +12,8 @@ from matrixrl.agents import Agent
 from matrixrl.algorithms import ContinuousControl
 from matrixrl.algorithms.continuous.base import VectorAlgorithm
 from matrixrl.checks import fail, index, shown
-from matrixrl.pages import COLOURS
 from matrixrl.play.monitor import coordinate_names
-from matrixrl.plots.style import REFERENCE, add_grid
+from matrixrl.plots.style import COLOURS, REFERENCE, add_grid
 from matrixrl.records import FloatArray
 
 __all__ = [

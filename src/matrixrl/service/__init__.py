@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +33,15 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with naming_missing_packages():
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+@contextmanager
+def naming_missing_packages() -> Iterator[None]:
+    """Raise `MissingExtra` if a package of the extra `serve` is missing in the block."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] != "matrixrl":
             raise MissingExtra(f"the service needs {error.name}; pip install 'matrixrl[serve]'") from error

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any, Protocol, get_args
 
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
-from matrixrl.interrupts import starting_processes, uninterrupted
+from matrixrl.interrupts import uninterrupted
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
 from matrixrl.lab.execution.workers import start_worker
 from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.spec.models import ExecutorName
 from matrixrl.references import SAFE_PATH, safe_path
 
-__all__ = ["EXECUTORS", "Executor", "OrderResult", "check_executor", "make_executor"]
+__all__ = ["EXECUTORS", "Executor", "OrderResult", "check_executor", "make_executor", "starting_processes"]
 
 _ATTEMPTS = 3  # largest number of workers that one block may lose
 _POLL = 0.2  # seconds to wait for results before progress is redrawn
@@ -55,6 +58,29 @@ class Executor(Protocol):
     def close(self) -> None:
         """Drop unfinished orders and release all workers."""
         ...
+
+
+@contextmanager
+def starting_processes() -> Iterator[None]:
+    """Delay Ctrl-C until the block is finished; processes that are started in the block never receive it.
+
+    A terminal sends SIGINT to all processes of a command. Processes inherit the set of blocked signals from the thread
+    that starts them, so they are safe before they have run any code of their own.
+
+    >>> with starting_processes():
+    ...     started = True
+    """
+    with uninterrupted():
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            yield
+            return
+        # Its start unblocks SIGINT, so it must not happen while the signal is blocked here.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _error_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from matrixrl.lab.study.panels import curves, points
 from matrixrl.lab.study.question import Evidence, Finding, Question, Size, Table
 from matrixrl.lab.study.slopes import ratio, share_interval
 from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, agent, env, spec
-from matrixrl.pages import COLOURS
+from matrixrl.plots.style import COLOURS
 
 __all__ = ["QUESTIONS"]
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Interval
-from matrixrl.pages import COLOURS
-from matrixrl.plots.style import REFERENCE, add_grid, draw_curve, look
+from matrixrl.plots.style import COLOURS, REFERENCE, add_grid, draw_curve, look
 
 __all__ = ["bars", "curves", "points"]
 

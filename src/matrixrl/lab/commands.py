@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
-from matrixrl.cli.options import TrustOption, allow_imports, parse_path
+from matrixrl.cli.options import JsonOption, TrustOption, allow_imports, loading, parse_path
 from matrixrl.cli.tables import print_line
 from matrixrl.display import literal, printable
 from matrixrl.interrupts import INTERRUPTED, ending_at_once
 from matrixrl.lab.requirements import require_lab
+from matrixrl.lab.tables import print_failures, print_show, print_summary, print_verdicts
 
 if TYPE_CHECKING:
     from matrixrl.lab.execution import Executor
     from matrixrl.lab.store import Store
 
-__all__ = ["add_lab_commands"]
+__all__ = ["app"]
 
 OnOption = Annotated[str | None, typer.Option("--on", help="serial, processes or ray; the spec's executor by default.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Number of workers; all cores by default.")]
@@ -35,40 +35,19 @@ FolderArgument = Annotated[
     Path, typer.Argument(parser=parse_path, metavar="FOLDER", help="Directory of an experiment.")
 ]
 
-
-def add_lab_commands(app: typer.Typer) -> None:
-    """Add the commands of the lab to the command line."""
-    commands: dict[str, Callable[..., None]] = {
-        "compare": compare_command,
-        "resume": resume_command,
-        "show": show_command,
-        "export": export_command,
-        "report": report_command,
-        "watch": watch_command,
-        "reproduce": reproduce_command,
-    }
-    for name, command in commands.items():
-        app.command(name)(_ending_in_one_line()(command))
+app = typer.Typer()
 
 
 @contextmanager
-def _ending_in_one_line() -> Iterator[None]:
-    """Load the library and run the command; Ctrl-C ends it with one line, if it has no better one to print.
-
-    Imports come first because some of them turn a KeyboardInterrupt into another error, or lose it.
-    """
-    with ending_at_once():
-        import matrixrl.play.runs  # takes a second or more
-
-        require_lab()
-        import matrixrl.lab.experiments  # noqa: F401
-    try:
+def _lab() -> Iterator[None]:
+    """Run a command of the lab, once its packages are found and loaded."""
+    require_lab()
+    with loading("matrixrl.play.runs", "matrixrl.lab.experiments"):
         yield
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
+@app.command("compare")
+@_lab()
 def compare_command(
     spec: Annotated[str, typer.Argument(help="A .toml or .yaml file, or a shipped spec: matrixrl list specs.")],
     out: Annotated[
@@ -111,6 +90,8 @@ def compare_command(
         _run(store, executor, chosen, tensorboard, trust_code)
 
 
+@app.command("resume")
+@_lab()
 def resume_command(
     folder: FolderArgument,
     on: OnOption = None,
@@ -135,9 +116,11 @@ def resume_command(
             _run(store, executor, chosen, tensorboard, trust_code)
 
 
+@app.command("show")
+@_lab()
 def show_command(
     folder: FolderArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the status of every cell of an experiment, and the results so far."""
     from matrixrl.lab.analysis import summarise
@@ -153,6 +136,8 @@ def show_command(
         print_summary(console, summarise(store))
 
 
+@app.command("export")
+@_lab()
 def export_command(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option("--out", parser=parse_path, metavar="FILE", help="File to write.")],
@@ -167,6 +152,8 @@ def export_command(
     typer.echo(f"wrote {count:,} episodes to {printable(out)}")
 
 
+@app.command("report")
+@_lab()
 def report_command(
     folder: FolderArgument,
     out: Annotated[
@@ -214,6 +201,8 @@ def report_command(
                 typer.echo(f"wrote {printable(write(store, path))}")
 
 
+@app.command("watch")
+@_lab()
 def watch_command(
     folder: FolderArgument,
     port: Annotated[int, typer.Option("--port", help="Port of the page, which only this machine can open.")] = 8787,
@@ -229,6 +218,8 @@ def watch_command(
     serve(folder, port=port, open_browser=browser, announce=lambda url: typer.echo(f"watching {shown} on {url}"))
 
 
+@app.command("reproduce")
+@_lab()
 def reproduce_command(
     out: Annotated[
         Path | None,

@@ -16,12 +16,16 @@ from matrixrl.cli.options import parse_path
 from matrixrl.cli.tables import print_line
 from matrixrl.display import literal
 from matrixrl.errors import MissingExtra
+from matrixrl.interrupts import INTERRUPTED
 
-__all__ = ["add_scorecard_commands"]
+__all__ = ["app"]
 
+app = typer.Typer()
 scorecard_app = typer.Typer(
     help="Run agents on problems that others chose, and score them as their authors do.", no_args_is_help=True
 )
+app.add_typer(scorecard_app, name="scorecard")
+
 OutOption = Annotated[
     Path | None,
     typer.Option(
@@ -34,11 +38,6 @@ OutOption = Annotated[
 OnlyOption = Annotated[list[str] | None, typer.Option("--only", help="Only this one; may be given several times.")]
 AgentOption = Annotated[list[str] | None, typer.Option("--agent", help="Only this agent; may be given several times.")]
 SeedsOption = Annotated[int, typer.Option("--seeds", "-k", help="Number of seeds.")]
-
-
-def add_scorecard_commands(app: typer.Typer) -> None:
-    """Add the commands of the scorecards to the command line."""
-    app.add_typer(scorecard_app, name="scorecard")
 
 
 @scorecard_app.command("bsuite")
@@ -59,13 +58,13 @@ def bsuite_command(
     ] = None,
 ) -> None:
     """Run bsuite's experiments and score them by its own analysis (Osband et al. 2020)."""
-    from matrixrl.cli.scorecard_tables import print_scores
     from matrixrl.scorecards.bsuite.ids import TAGS, chosen_experiments
     from matrixrl.scorecards.bsuite.launch import answers
     from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
     from matrixrl.scorecards.learners import AGENTS
     from matrixrl.scorecards.probe import PROBE_EPISODES
     from matrixrl.scorecards.radar import draw_radar
+    from matrixrl.scorecards.score_tables import print_scores
 
     agents = _chosen(agent, list(AGENTS), list(AGENTS))
     folder = _folder(out, "bsuite")
@@ -122,10 +121,10 @@ def colosseum_command(
     ] = None,
 ) -> None:
     """Run Colosseum's episodic MDPs: normalised cumulative regret beside the hardness (Conserva & Rauber 2022)."""
-    from matrixrl.cli.scorecard_tables import print_rows
     from matrixrl.scorecards.colosseum.own_agents import THEIRS, interpreter, play_theirs
     from matrixrl.scorecards.colosseum.picture import draw_rows
     from matrixrl.scorecards.colosseum.rows import AGENTS, Row, play_tables
+    from matrixrl.scorecards.score_tables import print_rows
     from matrixrl.scorecards.tables import find_tables
 
     paths = find_tables(data, only or [])
@@ -158,7 +157,7 @@ def sepsis_command(
     quick: Annotated[bool, typer.Option("--quick", help="One seed of 1,000 episodes.")] = False,
 ) -> None:
     """Run ICU-Sepsis beside the policy of clinicians (Choudhary et al. 2024); not for medical practice."""
-    from matrixrl.cli.scorecard_tables import print_sepsis
+    from matrixrl.scorecards.score_tables import print_sepsis
     from matrixrl.scorecards.sepsis import LEARNERS, SepsisRow, draw_sepsis, play_sepsis
 
     learners = _chosen(agent, list(LEARNERS), list(LEARNERS))
@@ -267,4 +266,4 @@ def _write(
 
 def _leave(interrupted: bool) -> None:
     if interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)

@@ -253,7 +253,7 @@ def test_replicas_are_watched_apart(rng):
         algorithm.update(steps)
     assert algorithm.claims.given.alarm.tolist() == [False, True, False]
     assert algorithm.plan().empty.tolist() == [0, 1, 0]
-    assert algorithm.certify(algorithm.plan()).empty.tolist() == [0, 1, 0]
+    assert algorithm.certifier.certify(algorithm.plan()).empty.tolist() == [0, 1, 0]
     assert "refuted" in algorithm.guarantee.reason
 
 

@@ -91,9 +91,9 @@ def test_plans_are_made_anew_once_anything_changed(change, tmp_path):
             agent.observe(2, 1, 0.5, 3)
         agent.end_episode()
     if change == "purpose":
-        agent.algorithm.purpose = "certificate"
+        agent.algorithm.certifier.purpose = "certificate"
         agent.begin_episode().abandon()
-        agent.algorithm.purpose = "regret"
+        agent.algorithm.certifier.purpose = "regret"
     if change == "load":
         agent.save(tmp_path / "a")
         agent = MatrixRL.load(tmp_path / "a")

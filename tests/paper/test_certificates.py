@@ -169,7 +169,7 @@ def test_the_lower_bound_is_of_the_policy_that_was_asked_about():
         q = mdp.task.reward + mdp.transitions.expect(values[None])[0].T
         worst[h] = q.argmin(axis=1)
         values = q.min(axis=1)
-    lower = agent.algorithm.certify(Plan(worst[None], np.zeros((1, 5, 30)), np.zeros(1))).lower
+    lower = agent.algorithm.certifier.certify(Plan(worst[None], np.zeros((1, 5, 30)), np.zeros(1))).lower
     truth = evaluate(mdp, worst)[0, 0]
     assert truth - 0.3 < lower[0] <= truth
     assert lower[0] < agent.certificate().lower

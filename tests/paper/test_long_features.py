@@ -127,7 +127,7 @@ def test_certificates_of_long_features_hold_the_truth(kind, angle, known_reward)
     n_steps = 100_000 if kind == "sandwich" and known_reward else 20_000  # as many as were needed for false bounds
     algorithm = learned(fan(9_000.0, angle), n_steps, per_update=HORIZON, set=kind, known_reward=known_reward)
     plan = algorithm.plan()
-    found = algorithm.certify(plan)
+    found = algorithm.certifier.certify(plan)
     mdp = switch(by_action=not known_reward)
     assert found.lower[0] <= evaluate(mdp, plan.policy[0])[0, 0] + 1e-9
     assert found.upper[0] >= solve(mdp).start_value - 1e-9
@@ -213,7 +213,7 @@ def test_plans_on_columns_withdraw_their_claim_and_do_not_fail(angle):
     assert algorithm.claims.certificate(False)
     for _ in range(5_000):
         algorithm.update(steps)
-    algorithm.certify(algorithm.plan())
+    algorithm.certifier.certify(algorithm.plan())
     assert "rounding errors of A_n may matter" in algorithm.claims.certificate(False).reason
     assert "rounding errors of A_n may matter" in algorithm.guarantee.reason
 

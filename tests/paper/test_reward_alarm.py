@@ -181,16 +181,16 @@ def test_a_certificate_looks_at_all_data_also_between_two_checks(rng):
     world = low_rank(n_states=5, n_actions=2, horizon=4, seed=3, d=3)
     algorithm, _ = algorithm_with_data(world, rng, episodes=5, known_reward=False)
     plan = algorithm.plan()
-    assert algorithm.certify(plan).empty.tolist() == [0]
+    assert algorithm.certifier.certify(plan).empty.tolist() == [0]
     algorithm.rewards.visits[:] = 1000.0
     algorithm.rewards.sums[:] = 1000.0 * (np.arange(10) % 2)  # no three features fit these
     assert not algorithm.rewards.refuted.any()
     assert algorithm.plan().empty.tolist() == [0]
-    assert algorithm.certify(plan).empty.tolist() == [1]
+    assert algorithm.certifier.certify(plan).empty.tolist() == [1]
     algorithm.rewards.refuted[:] = True
     algorithm.model.forget()
     algorithm.rewards.forget()
-    assert algorithm.certify(plan).empty.tolist() == [1]  # and what was found is never forgotten
+    assert algorithm.certifier.certify(plan).empty.tolist() == [1]  # and what was found is never forgotten
 
 
 def test_what_is_watched_is_the_data(rng):

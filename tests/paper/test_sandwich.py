@@ -303,7 +303,7 @@ class TestRecords:
         for h in reversed(range(5)):
             q = mdp.task.reward + mdp.transitions.expect(values[None])[0].T
             worst[h], values = q.argmin(axis=1), q.min(axis=1)
-        bounds = algorithm.certify(Plan(np.stack([worst] * 2), np.zeros((2, 6, 12)), np.zeros(2, dtype=int)))
+        bounds = algorithm.certifier.certify(Plan(np.stack([worst] * 2), np.zeros((2, 6, 12)), np.zeros(2, dtype=int)))
         value, best = float(evaluate(mdp, worst)[0] @ mdp.task.start), solve(mdp).start_value
         assert (bounds.lower <= value).all()
         assert (value < bounds.optimal_lower).all()
@@ -320,7 +320,7 @@ class TestRecords:
             plan = play(algorithm, mdp, rng)
         ball = start(mdp, set="normalised", delta=0.05)
         ball.restore(algorithm.state())
-        np.testing.assert_allclose(algorithm.certify(plan).lower, ball.certify(plan).lower, rtol=1e-12)
+        np.testing.assert_allclose(algorithm.certifier.certify(plan).lower, ball.certify(plan).lower, rtol=1e-12)
         assert ball.certify(plan).optimal_lower is None
 
 

@@ -94,8 +94,7 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
             raise InvalidInput(f"it belongs to a simulation that differs in {', '.join(differing)}")
         learned = {n.removeprefix(_PREFIX): arrays.pop(n) for n in list(arrays) if n.startswith(_PREFIX)}
         check_arrays(arrays, {n: array for n, array in _arrays_of(simulation).items() if not n.startswith(_PREFIX)})
-        simulation.algorithm.check_state(learned)
-        simulation.algorithm.restore(learned)
+        simulation.algorithm.restore(learned, from_file=True)
         simulation.world.from_array(arrays["world"])
         simulation.done, simulation.ledger.alarmed = header["done"], arrays["alarmed"]
         simulation.ledger.least_upper = arrays["least_upper"]

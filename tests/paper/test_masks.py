@@ -180,7 +180,7 @@ def test_plans_and_certificates_are_those_of_copies_that_share_data(kind, settin
     found, wanted = ours.advice(), theirs.advice()
     np.testing.assert_allclose(found.values, wanted.values, rtol=1e-9, atol=1e-9)
     assert masked.allowed[np.arange(masked.n_states), found.policy].all()
-    bounds, others = ours.certify(found), theirs.certify(found)
+    bounds, others = ours.certifier.certify(found), theirs.certifier.certify(found)
     assert (bounds.optimal_lower is None) == (others.optimal_lower is None)
     known = [name for name in bounds._fields if getattr(bounds, name) is not None]
     for name in known:

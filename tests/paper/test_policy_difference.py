@@ -270,7 +270,7 @@ def test_the_ceiling_only_makes_bounds_tighter():
     start = algorithm.task.start
     assert (found.upper[:, 0] <= plain.upper[:, 0, 0] @ start + EXACT).all()
     assert (found.lower[:2, 0] == plain.lower[:2, 0, 0] @ start).all()
-    best = algorithm.upper(algorithm.plan_with(np.zeros((1, A))))[0]
+    best = algorithm.upper(algorithm.make_plan(np.zeros((1, A))))[0]
     assert (found.upper[:2, 0] <= best + ALGEBRA).all()
 
 

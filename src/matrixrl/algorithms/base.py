@@ -83,7 +83,7 @@ class Algorithm(ABC):
         certifier: Its bounds on values and policies.
     """
 
-    name: ClassVar[str] = "own agent"
+    name: str = "own agent"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = Settings
     learned_names: ClassVar[tuple[str, ...]] = ()
@@ -154,7 +154,9 @@ class Algorithm(ABC):
         knows = isinstance(task, ContinuousTask) or task.knows_reward
         given = {"known_reward": knows, "n_episodes": n_episodes}
         names = self.settings.names() if isinstance(self.settings, Settings) else ()
-        missing = {name: value for name, value in given.items() if name in names and getattr(self.settings, name) is None}
+        missing = {
+            name: value for name, value in given.items() if name in names and getattr(self.settings, name) is None
+        }
         if missing:
             chosen.settings = replace(self.settings, **missing)
         chosen._check_problem(problem)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import choice, fail
-from matrixrl.records import FloatArray
+from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["COLUMN_WEIGHTS", "Columns", "column_sampler", "inclusion_probabilities"]
 
@@ -83,30 +84,40 @@ def column_sampler(
     choice("column_weights", weights, COLUMN_WEIGHTS)
     if m >= n_states:
         everything = Columns(np.arange(n_states), np.ones(n_states), is_all=True)
-        return lambda rng: everything  # noqa: ARG005
+        return partial(_draw_again, everything)
     if weights == "uniform":
-        return lambda rng: Columns(
-            np.minimum(((np.arange(m) + rng.random(m)) * (n_states / m)).astype(np.int64), n_states - 1),
-            np.full(m, n_states / m),
-        )
+        return partial(_draw_uniformly, m, n_states)
     sizes = norms_sq()
     if not sizes.any():
         fail("psi", "must not be zero at every state", "zeros", "Give features that are not all zero.")
     used = np.flatnonzero(sizes)
     if m >= len(used):  # states with ψ(s) = 0 add nothing to ΨᵀV
         exact = Columns(used, np.ones(len(used)))
-        return lambda rng: exact  # noqa: ARG005
+        return partial(_draw_again, exact)
     chance = inclusion_probabilities(sizes, m)
     certain = np.flatnonzero(chance >= 1.0)
     rest = np.flatnonzero((chance > 0.0) & (chance < 1.0))
     running = np.cumsum(chance[rest])
     running *= (m - len(certain)) / running[-1]  # removes the rounding error of the total, a whole number
+    return partial(_draw_strata, m, chance, certain, rest, running)
 
-    def draw(rng: np.random.Generator) -> Columns:
-        count = m - len(certain)
-        points = np.arange(count) + rng.random(count)
-        chosen = rest[np.minimum(np.searchsorted(running, points, side="right"), len(rest) - 1)]
-        states = np.concatenate([certain, chosen])
-        return Columns(states, 1.0 / chance[states])
 
-    return draw
+# Functions of a module, as an agent that draws columns can then be pickled.
+def _draw_again(columns: Columns, rng: np.random.Generator) -> Columns:
+    del rng
+    return columns
+
+
+def _draw_uniformly(m: int, n_states: int, rng: np.random.Generator) -> Columns:
+    states = np.minimum(((np.arange(m) + rng.random(m)) * (n_states / m)).astype(np.int64), n_states - 1)
+    return Columns(states, np.full(m, n_states / m))
+
+
+def _draw_strata(
+    m: int, chance: FloatArray, certain: IntArray, rest: IntArray, running: FloatArray, rng: np.random.Generator
+) -> Columns:
+    count = m - len(certain)
+    points = np.arange(count) + rng.random(count)
+    chosen = rest[np.minimum(np.searchsorted(running, points, side="right"), len(rest) - 1)]
+    states = np.concatenate([certain, chosen])
+    return Columns(states, 1.0 / chance[states])

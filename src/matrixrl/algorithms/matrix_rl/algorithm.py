@@ -112,7 +112,7 @@ class UCMatrixRL(FiniteAlgorithm):
         from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
         sampled = SampledMatrixRL()
-        sampled.settings, sampled._recipe = self.settings, self._make_recipe()
+        sampled.name, sampled.settings, sampled._recipe = self.name, self.settings, self._make_recipe()
         return sampled._started(problem, seeds)
 
     def begin(self) -> None:

@@ -383,7 +383,9 @@ class SampledMatrixRL(Algorithm):
     def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Refuse arrays that do not fit; the number of columns may vary, and plans are compared when they are made."""
         own = {name: array[:0] if name.startswith("column") else array for name, array in self.state().items()}
-        check_arrays({name: array for name, array in state.items() if not name.startswith("kept_")}, own, optional=OPTIONAL)
+        check_arrays(
+            {name: array for name, array in state.items() if not name.startswith("kept_")}, own, optional=OPTIONAL
+        )
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""

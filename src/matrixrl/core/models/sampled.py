@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class StateOracle:
         if isinstance(task, FunctionalTask):
             self._features = None
             self.d, self.d_psi, self.n_states = task.d, task.d_psi, None
-            self.draw = lambda rng: Columns(*task.draw(rng, m))
+            self.draw = partial(_draw_from, task, m)
             self.start = None if task.start is None else (task.start[None], np.ones(1))
             self.end = task.end_state
             return
@@ -121,6 +121,10 @@ class StateOracle:
                 raise
             rule = "must be enough for K_psi to be invertible on the sampled states"
             fail("columns", rule, f"{len(columns.states)} ({error})", "Sample more columns.")
+
+
+def _draw_from(task: FunctionalTask, m: int, rng: np.random.Generator) -> Columns:
+    return Columns(*task.draw(rng, m))
 
 
 class ColumnEstimate:

@@ -281,7 +281,8 @@ class TestCompare:
         agent._ledger.note(1e-3 + chosen.certificate.lower, None)
         assert agent.compare(chosen, [0, 0, 0]).policy[1] == pytest.approx(1e-3 + chosen.certificate.lower)
         shown = agent.compare(chosen, [0, 0, 0], start=1)
-        found = agent.algorithm.certifier.bound_policies(chosen.table[None], np.zeros((1, 3, 3), dtype=int), Start.at(1))
+        other = np.zeros((1, 3, 3), dtype=int)
+        found = agent.algorithm.certifier.bound_policies(chosen.table[None], other, Start.at(1))
         assert shown.policy == (float(found.lower[0, 0]), float(found.upper[0, 0]))
         assert shown.start == "state 1"
         assert shown.guarantee

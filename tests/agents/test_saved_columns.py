@@ -8,29 +8,30 @@ import pickle
 import numpy as np
 import pytest
 
-from matrixrl import Agent, KernelMatrixRL, MatrixRL
+from matrixrl import Agent, KernelMatrixRL, MatrixRL, make
 from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
-EVERY = 10**4  # more columns than states
-SMALL = {"size": 3}
-
+KERNEL = {"columns": 10**4}  # more than there are states
 CASES = {
-    "kernel": lambda: KernelMatrixRL("grid-world", env_settings=SMALL, seed=0, columns=EVERY),
-    "kernel, rare switching": lambda: KernelMatrixRL(
-        "grid-world", env_settings=SMALL, seed=0, columns=EVERY, switch_growth=0.5
+    "kernel": (KernelMatrixRL, lambda: make("grid-world", size=3), KERNEL),
+    "kernel, rare switching": (KernelMatrixRL, lambda: make("grid-world", size=3), {**KERNEL, "switch_growth": 0.5}),
+    "drawn again": (MatrixRL, lambda: make("linear-mdp"), {"columns": 20}),
+    "drawn once": (
+        MatrixRL,
+        lambda: make("linear-mdp"),
+        {"columns": 20, "column_weights": "uniform", "column_draw": "fixed"},
     ),
-    "drawn again": lambda: MatrixRL("linear-mdp", seed=0, columns=20),
-    "drawn once": lambda: MatrixRL("linear-mdp", seed=0, columns=20, column_weights="uniform", column_draw="fixed"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_agent_with_columns_goes_on_from_a_file_a_pickle_or_a_copy(case, tmp_path):
-    agent = CASES[case]()
+    kind, world, settings = CASES[case]
+    agent = kind(world(), seed=0, **settings)
     agent.learn(n_episodes=3)
     agent.save(tmp_path / "agent.npz")
-    others = [kind.load(tmp_path / "agent.npz", env=agent.problem.env) for kind in (type(agent), Agent)]
-    others += [pickle.loads(pickle.dumps(agent)), copy.deepcopy(agent)]
+    others = [loads.load(tmp_path / "agent.npz", env=world()) for loads in (kind, Agent)]
+    others += [pickle.loads(pickle.dumps(agent)), copy.deepcopy(agent)]  # noqa: S301
     assert isinstance(agent.algorithm, SampledMatrixRL)
     expected = agent.learn(n_episodes=3).returns
     for other in others:

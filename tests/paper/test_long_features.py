@@ -174,9 +174,8 @@ def test_radii_grow_by_what_rounding_may_have_added_to_the_moments():
             values, _ = confidence.value_radii(design, clock, level="proven")
             more = bounds.half_width / width - values
         np.testing.assert_allclose(more, error, rtol=1e-3)
-        mean = algorithm.problem.features.phi.dot(design.solve(algorithm.model.reward_moment[:, :, None])[:, :, 0]).reshape(
-            1, -1
-        )
+        phi = algorithm.problem.features.phi
+        mean = phi.dot(design.solve(algorithm.model.reward_moment[:, :, None])[:, :, 0]).reshape(1, -1)
         half = np.minimum(mean + (radii.rewards + error) * width, 1.0)
         np.testing.assert_allclose(ball.most.reshape(1, -1), half, rtol=1e-6)
 

@@ -235,7 +235,8 @@ def test_what_an_algorithm_returns_holds_for_the_models_of_its_set(name):
     edge = edge_laws(algorithm, rng, 6)
     for _ in range(5):
         pair = policies(rng)
-        found, at_first = algorithm.certifier.bound_policies(*pair), algorithm.certifier.bound_policies(*pair, Start.at(2))
+        bound = algorithm.certifier.bound_policies
+        found, at_first = bound(*pair), bound(*pair, Start.at(2))
         for _ in range(40):
             chosen = rng.integers(0, edge.shape[-1], (H, A, S))
             laws = np.take_along_axis(edge[None], chosen[..., None, None], axis=-1)[..., 0]

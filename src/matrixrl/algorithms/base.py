@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ from matrixrl.problems.problem import Kind
 from matrixrl.random_streams import Stream, Streams
 from matrixrl.records import FloatArray, Guarantee, IntArray, Steps
 from matrixrl.references import code_of, describe
-from matrixrl.settings import Settings, describe_settings, plain_value
+from matrixrl.settings import Settings, plain_value
 
 __all__ = ["OPTIONAL", "Algorithm", "Arrays", "Logged", "OutsideRewards"]
 
@@ -68,8 +68,8 @@ class Algorithm(ABC):
             saved.
         revised: None, or a method (plan, steps) → plan for the rest of an episode, called after each of its steps;
             ``steps(i)`` returns those from number i on as a batch of one replica, −1 is the last one.
-        steps_at_once: Number of steps of several episodes that `learn` may be given in a row; 1 if it needs each episode
-            alone. It may be more if steps are added up, whatever their stages and whatever was planned.
+        steps_at_once: Number of steps of several episodes that `learn` may be given in a row: more than 1 if it adds
+            them up, whatever their stages and whatever was planned.
         compiled: Request for compiled loops: True, False, or None to decide by the number of episodes.
         problem: The problem it was started on.
         seeds: One seed for each replica.
@@ -119,15 +119,9 @@ class Algorithm(ABC):
         self.settings = self.settings_class.resolve(settings)
 
     def __repr__(self) -> str:
-        settings = self.settings
-        if not isinstance(settings, Settings):
-            return f"{type(self).__name__}()"
-        given = [
-            f"{name}={getattr(settings, name)!r}"
-            for name, value, _ in describe_settings(type(settings))
-            if getattr(settings, name) != value
-        ]
-        return f"{type(self).__name__}({', '.join(given)})"
+        defaults = {f.name: f.default for f in fields(self.settings)} if isinstance(self.settings, Settings) else {}
+        given = {name: value for name, value in self.get_params().items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all settings by name, as scikit-learn does: ``PSRL(**psrl.get_params())`` is the same algorithm.
@@ -153,11 +147,8 @@ class Algorithm(ABC):
         task = problem.task
         knows = isinstance(task, ContinuousTask) or task.knows_reward
         given = {"known_reward": knows, "n_episodes": n_episodes}
-        names = self.settings.names() if isinstance(self.settings, Settings) else ()
-        missing = {
-            name: value for name, value in given.items() if name in names and getattr(self.settings, name) is None
-        }
-        if missing:
+        missing = {name: value for name, value in given.items() if getattr(self.settings, name, 0) is None}
+        if isinstance(self.settings, Settings) and missing:
             chosen.settings = replace(self.settings, **missing)
         chosen._check_problem(problem)
         if getattr(chosen.settings, "known_reward", True) and not knows:

@@ -236,7 +236,7 @@ class Algorithm(ABC):
     @property
     def guarantee(self) -> Guarantee:
         """Whether a regret bound is proven for these settings."""
-        return Guarantee(False, f"{self.name} has no proof here")
+        return self.claims.guarantee
 
     @abstractmethod
     def begin(self) -> None:
@@ -275,9 +275,10 @@ class Algorithm(ABC):
             first_states: (B, …) where the episode starts; as the problem says by default.
         """
 
-    @abstractmethod
     def policy_table(self, plan: Any) -> IntArray:
         """Return the actions of a plan at every stage and state of a problem with numbered states: (B, H, S)."""
+        table: IntArray = plan.policy
+        return table
 
     @abstractmethod
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:

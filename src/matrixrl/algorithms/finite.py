@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.plug_ins import check_q, check_q_axes, is_plug_in
+from matrixrl.archive import check_arrays
 from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import random_actions, random_rankings
 from matrixrl.core.start import Start
@@ -140,10 +141,6 @@ class FiniteAlgorithm(Algorithm):
         each = zip(values[:, 0, start.states], ends.tolist(), strict=True)
         return np.array([start.mean(at, end, sign=sign) for at, end in each])
 
-    def policy_table(self, plan: Plan) -> IntArray:
-        """Return the table: (B, H, S)."""
-        return plan.policy
-
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""
         return plan_from_arrays(arrays, self._declared_frame, n_replicas=1)
@@ -196,20 +193,13 @@ class FiniteAlgorithm(Algorithm):
 
 def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_replicas: int) -> Plan:
     """Return the plan of saved tables, or raise if they do not fit."""
-    plan = Plan(arrays["policy"], arrays["values"], arrays["empty"])
-    fits = (
-        plan.policy.shape == (n_replicas, frame.horizon, frame.n_states)
-        and plan.policy.dtype.kind in "iu"
-        and plan.values.shape == (n_replicas, frame.horizon + 1, frame.n_states)
-        and plan.values.dtype == np.float64
-        and plan.empty.shape == (n_replicas,)
-        and plan.empty.dtype.kind == "i"
-        and set(arrays) == {"policy", "values", "empty"}
-        and 0 <= plan.policy.min() <= plan.policy.max() < frame.n_actions
-        and frame.permits(plan.policy)
-        and not plan.values[:, -1].any()
-        and bool((plan.empty >= 0).all())
-    )
-    if not fits:
+    shape, policy = (n_replicas, frame.horizon, frame.n_states), arrays["policy"]
+    like = {
+        "policy": np.empty(shape, dtype=policy.dtype if policy.dtype.kind in "iu" else np.int64),
+        "values": np.empty((n_replicas, frame.horizon + 1, frame.n_states)),
+        "empty": np.empty(n_replicas, dtype=np.int64),
+    }
+    check_arrays(arrays, like)
+    if not 0 <= policy.min() <= policy.max() < frame.n_actions or not frame.permits(policy):
         raise InvalidInput("the plan does not fit the problem")
-    return plan
+    return Plan(policy, arrays["values"], arrays["empty"])

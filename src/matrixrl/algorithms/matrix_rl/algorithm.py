@@ -26,7 +26,7 @@ from matrixrl.features import OneHotPhi
 from matrixrl.logs import StepLog
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
-from matrixrl.records import BoolArray, FloatArray, Guarantee, Plan, Steps
+from matrixrl.records import BoolArray, FloatArray, Plan, Steps
 from matrixrl.settings import Settings
 from matrixrl.tolerances import TIE
 
@@ -152,11 +152,6 @@ class UCMatrixRL(FiniteAlgorithm):
     def clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Whether the regret bound is proven for these settings."""
-        return self.claims.guarantee
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""

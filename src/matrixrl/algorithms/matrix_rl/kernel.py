@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
-from matrixrl.features import Features
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.references import load_reference
@@ -33,22 +32,6 @@ class KernelSettings(MatrixRLSettings):
     IN_FEATURES: ClassVar[tuple[str, ...]] = ("points", "k_phi", "k_psi")
     """Settings that are part of the features once these are computed, so that a saved agent does not need them."""
 
-    def make_features(self, problem: Problem) -> Features:
-        """Return the features of the kernels on the states of a finite problem."""
-        from matrixrl.features import kernel_features
-
-        task = problem.finite_task
-        points = problem.state_points(self.points)
-        k_phi = self.k_phi
-        if k_phi is None:
-            from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
-
-            k_phi = RBF(self.length_scale)
-        features = kernel_features(
-            points, task.n_actions, k_phi=k_phi, k_psi=self.k_psi, action_correlation=self.action_correlation
-        )
-        return features.cover(task.n_states, task.n_actions, task.end_state, task.end_words)
-
 
 class FiniteKernelMatrixRL(UCMatrixRL):
     """UC-MatrixRL in coordinates of kernels of states: neighbours share what is learned.
@@ -64,7 +47,18 @@ class FiniteKernelMatrixRL(UCMatrixRL):
     _may_count = False  # a kernel says that neighbours share data, however short its length scale is
 
     def _with_features(self, problem: Problem) -> Problem:
-        features = self.settings.make_features(problem)
+        """Return the problem with the features of the kernels on its states."""
+        from matrixrl.features import kernel_features
+
+        chosen, task = self.settings, problem.finite_task
+        k_phi = chosen.k_phi
+        if k_phi is None:
+            from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
+
+            k_phi = RBF(chosen.length_scale)
+        points, correlation = problem.state_points(chosen.points), chosen.action_correlation
+        found = kernel_features(points, task.n_actions, k_phi=k_phi, k_psi=chosen.k_psi, action_correlation=correlation)
+        features = found.cover(task.n_states, task.n_actions, task.end_state, task.end_words)
         return replace(problem, features=features, pseudo=features.psi.pseudo)
 
 

@@ -286,11 +286,6 @@ class SampledMatrixRL(Algorithm):
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """Whether the regret bound is proven for these settings."""
-        return self.claims.guarantee
-
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
         self.model.update(steps)
@@ -337,10 +332,6 @@ class SampledMatrixRL(Algorithm):
         """Return Q of the plans: states (B, …) → (B, A)."""
         del explore
         return np.stack([one.q(stage, states[b : b + 1])[:, 0] for b, one in enumerate(plan.plans)])
-
-    def policy_table(self, plan: SampledPlans) -> IntArray:
-        """Return the actions of every counted state: (B, H, S)."""
-        return plan.policy
 
     def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
         """Refuse compiled plans: Q is computed where it is asked for."""

@@ -332,7 +332,7 @@ class TestCompare:
         agent = river(20)
         lower, upper = np.zeros((3, 1)), np.ones((3, 1))
         lower[crossed], upper[crossed] = 0.8, 0.2
-        agent._algorithm.bound_policies = lambda *_: PolicyIntervals(lower, upper, np.array([0]))
+        agent._algorithm.certifier.bound_policies = lambda *_: PolicyIntervals(lower, upper, np.array([0]))
         shown = agent.compare([1, 1, 1], [0, 0, 0], start=start)
         assert "contradict" in shown.guarantee.reason
         assert not shown.probably_better

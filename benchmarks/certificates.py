@@ -53,7 +53,7 @@ def gap(seeds: int) -> None:
         for agent in agents:
             agent.learn(n - done)
             played = agent.certificate()
-            model = agent._certificate_of(agent.algorithm.safest_plan())
+            model = agent._certificate_of(agent.algorithm.certifier.safest_plan())
             best = agent.recommend()
             rows.append((played.gap, model.gap, best.certificate.gap, best.basis))
         done, spent = n, (time.process_time() - started) / seeds

@@ -43,7 +43,7 @@ def planning(n_states: int, n_actions: int, d: int, horizon: int, replicas: int,
 
 def learning(n_states: int, n_actions: int, d: int, horizon: int) -> Pair:
     algorithm = learner_of(n_states, n_actions, d, horizon)
-    rng, rows = np.random.default_rng(2), algorithm.features.phi.flat
+    rng, rows = np.random.default_rng(2), algorithm.problem.features.phi.flat
     factor = rng.random((d, horizon))
 
     def update() -> None:

@@ -36,8 +36,8 @@ def test_planning_against_its_bare_matrix_products(size, benchmark, report):
     """H times v = ΨᵀV, M_n v, Φ(M_n v): nothing of optimism, maximum or policy. One plan, so ties are random."""
     n_states, n_actions, d, horizon, bound = SIZES[size]
     algorithm = learner_of(n_states, n_actions, d, horizon)
-    rows = algorithm.features.phi.rows(np.arange(n_states * n_actions))
-    psi, core = algorithm.features.psi.table, algorithm.model.core_matrix()
+    rows = algorithm.problem.features.phi.rows(np.arange(n_states * n_actions))
+    psi, core = algorithm.problem.features.psi.table, algorithm.model.core_matrix()
     values = np.random.default_rng(1).random((1, n_states))
 
     def bare():
@@ -80,7 +80,7 @@ def test_ties_by_the_estimate_against_random_ones(size, report):
 def test_widths_by_downdate_against_recomputing(benchmark, report):
     n_states, n_actions, d, horizon, _ = SIZES["large"]
     algorithm = learner_of(n_states, n_actions, d, horizon)
-    rows = algorithm.features.phi.rows(np.arange(n_states * n_actions))
+    rows = algorithm.problem.features.phi.rows(np.arange(n_states * n_actions))
     rng = np.random.default_rng(2)
 
     def downdate():

@@ -15,7 +15,7 @@ from matrixrl import InvalidInput, MatrixRL
 from matrixrl.algorithms import ALGORITHMS, ContinuousSettings, MatrixRLSettings
 from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
 from matrixrl.checks import fail
-from matrixrl.core.radius import ConstantRadius
+from matrixrl.core.radius import BlockRadius, ConstantRadius
 from matrixrl.core.sets import NormalisedBall, PaperBall, ValueTargetedSet
 from matrixrl.core.sets.balls import FrobeniusBall
 from matrixrl.errors import UnknownName
@@ -210,3 +210,43 @@ def test_a_setting_beside_a_set_that_has_its_own_is_refused(chosen, name, value)
     with pytest.raises(InvalidInput, match=f"{name} must be left out with the set"):
         MatrixRL("river-swim", seed=0, set=chosen, **{name: value})
     MatrixRL("river-swim", seed=0, set=chosen)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"beta": 3.0}, "beta"),
+        ({"c": 2.0}, "c"),
+        ({"radius": ConstantRadius(), "beta": 2.0}, "beta"),
+        ({"radius": "theorem", "beta": 2.0}, "beta"),
+        ({"preset": "paper", "beta": 2.0}, "beta"),
+        ({"preset": "tuned", "c": 2.0}, "c"),
+    ],
+    ids=str,
+)
+def test_a_constant_that_the_radius_does_not_use_is_refused(given, name):
+    with pytest.raises(InvalidInput, match=f"^{name} must be left out with the radius .* Add radius="):
+        MatrixRL("river-swim", seed=0, **given)
+
+
+def test_a_constant_is_used_by_its_radius_or_is_that_of_the_preset():
+    def radius_of(**given):
+        return MatrixRL("river-swim", seed=0, **given).algorithm.model.confidence.radius
+
+    assert radius_of(radius="constant", beta=2.0).beta == 2.0
+    assert radius_of(preset="tuned", beta=0.1).beta == 0.1
+    assert radius_of(preset="paper", c=2.0).c == 2.0
+    assert radius_of(radius="log-det", c=2.0).c == 2.0
+    MatrixRL("river-swim", seed=0, beta=1.0, c=1.0)
+    MatrixRL("river-swim", seed=0, preset="tuned", radius="block")
+
+
+def test_a_set_with_its_own_radius_keeps_it_under_every_preset():
+    def started(preset, **given):
+        algorithm = MatrixRL("river-swim", seed=0, preset=preset, set=NormalisedBall(**given)).algorithm
+        return type(algorithm.model.confidence.radius), algorithm._set.ridge
+
+    assert started("tuned", radius="block") == (BlockRadius, 0.0025)
+    assert started("tuned", radius="block", ridge=1.0) == (BlockRadius, 1.0)
+    assert started("tuned") == (ConstantRadius, 0.0025)
+    assert started("optimistic", radius="block") == started("optimistic") == (BlockRadius, 1.0)

@@ -281,7 +281,8 @@ class TestCompare:
         agent._ledger.note(1e-3 + chosen.certificate.lower, None)
         assert agent.compare(chosen, [0, 0, 0]).policy[1] == pytest.approx(1e-3 + chosen.certificate.lower)
         shown = agent.compare(chosen, [0, 0, 0], start=1)
-        found = agent.algorithm.bound_policies(chosen.table[None], np.zeros((1, 3, 3), dtype=int), Start.at(1))
+        other = np.zeros((1, 3, 3), dtype=int)
+        found = agent.algorithm.certifier.bound_policies(chosen.table[None], other, Start.at(1))
         assert shown.policy == (float(found.lower[0, 0]), float(found.upper[0, 0]))
         assert shown.start == "state 1"
         assert shown.guarantee
@@ -331,7 +332,7 @@ class TestCompare:
         agent = river(20)
         lower, upper = np.zeros((3, 1)), np.ones((3, 1))
         lower[crossed], upper[crossed] = 0.8, 0.2
-        agent._algorithm.bound_policies = lambda *_: PolicyIntervals(lower, upper, np.array([0]))
+        agent._algorithm.certifier.bound_policies = lambda *_: PolicyIntervals(lower, upper, np.array([0]))
         shown = agent.compare([1, 1, 1], [0, 0, 0], start=start)
         assert "contradict" in shown.guarantee.reason
         assert not shown.probably_better

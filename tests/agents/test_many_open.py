@@ -45,7 +45,7 @@ def test_plans_on_the_same_data_are_those_that_would_be_made_anew(settings):
         fresh = other.algorithm
         for _ in range(6):
             plan = agent.algorithm.plan()
-            wanted = fresh.plan_with(random_rankings(fresh.streams["ties"], 3))
+            wanted = fresh.make_plan(random_rankings(fresh.streams["ties"], 3))
             assert_same_arrays(plan.arrays(), wanted.arrays())
     assert (agent.algorithm.n_plans == 12 + 18).all()
 
@@ -91,9 +91,9 @@ def test_plans_are_made_anew_once_anything_changed(change, tmp_path):
             agent.observe(2, 1, 0.5, 3)
         agent.end_episode()
     if change == "purpose":
-        agent.algorithm.purpose = "certificate"
+        agent.algorithm.certifier.purpose = "certificate"
         agent.begin_episode().abandon()
-        agent.algorithm.purpose = "regret"
+        agent.algorithm.certifier.purpose = "regret"
     if change == "load":
         agent.save(tmp_path / "a")
         agent = MatrixRL.load(tmp_path / "a")
@@ -104,13 +104,13 @@ def test_plans_are_made_anew_once_anything_changed(change, tmp_path):
 
 
 def test_a_rewound_plan_leaves_nothing_behind():
-    """`mark`, plan and `rewind`, as after an interrupt: the next plans are as if nothing had happened."""
+    """`mark`, plan and undo, as after an interrupt: the next plans are as if nothing had happened."""
     one, other = (DoublingMatrixRL().start(Problem.of(world()), [0]) for _ in range(2))
     for _ in range(3):
-        mark = one.mark()
+        undo = one.mark()
         one.plan()
         one.plan()
-        one.rewind(mark)
+        undo()
         for _ in range(3):
             assert_same_arrays(one.plan().arrays(), other.plan().arrays())
 
@@ -120,9 +120,9 @@ class Own(UCMatrixRL):
 
     made = 0
 
-    def plan_with(self, rankings):
+    def make_plan(self, rankings=None):
         self.made += 1
-        return super().plan_with(rankings)
+        return super().make_plan(rankings)
 
 
 def test_plans_of_a_users_subclass_are_always_its_own():

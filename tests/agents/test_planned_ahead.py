@@ -69,7 +69,7 @@ def test_bounds_of_actions_hold_and_those_of_the_start_are_the_certificate(optio
     q = mdp.task.reward[None] + np.einsum("sat,ht->hsa", mdp.transitions.law(), solution.values[1:])
     assert (tables.lower <= q + 1e-9).all()
     assert (q <= tables.upper + 1e-9).all()
-    bounds = agent.algorithm.certify(agent.algorithm.safest_plan())
+    bounds = agent.algorithm.certifier.certify(agent.algorithm.certifier.safest_plan())
     assert tables.lower[0, 0].max() == pytest.approx(bounds.lower[0], rel=1e-9)
     assert tables.upper[0, 0].max() == pytest.approx(bounds.upper[0], rel=1e-9)
     assert (tables.scores[0, 0] <= tables.scores[0, 0, tables.policy[0, 0]] + 1e-9).all()

@@ -212,7 +212,7 @@ class TestExploring:
         agent = river(seed=0)
         agent.learn(3, explore_for="certificate", callback=lambda _: agent.save(tmp_path / "a.npz"))
         loaded = MatrixRL.load(tmp_path / "a.npz")
-        assert (loaded.settings.explore_for, loaded.algorithm.purpose) == ("regret", "regret")
+        assert (loaded.settings.explore_for, loaded.algorithm.certifier.purpose) == ("regret", "regret")
         assert loaded.bound() == agent.bound()
 
     def test_a_tuned_agent_certifies_sooner(self):

@@ -76,15 +76,15 @@ def test_compiled_plans_are_those_of_numpy(settings):
     slow = UCMatrixRL(known_reward=False, **settings).start(Problem.of(mdp), [0, 1])
     player = Player(slow)
     for _ in range(8):
-        slow.purpose = "certificate"
+        slow.certifier.purpose = "certificate"
         plan, _ = player.episode()
         assert mdp.allowed[np.arange(5), plan.policy].all()
-    slow.purpose = "regret"
+    slow.certifier.purpose = "regret"
     q, plans = [], []
     for compiled in (False, True):
         slow.use_compiled(compiled)
         q.append(slow.q_table())
-        plans.append((slow.advice(), slow.safest_plan(), slow._certifying_plan(np.zeros((2, 4)))))
+        plans.append((slow.advice(), slow.certifier.safest_plan(), slow.certifier.certifying_plan(np.zeros((2, 4)))))
     np.testing.assert_array_equal(np.isneginf(q[0]), np.broadcast_to(~mdp.allowed.T, q[0].shape))
     np.testing.assert_allclose(*q, **SAME)
     for one, other in zip(*plans, strict=True):
@@ -137,7 +137,7 @@ def test_sampled_columns_choose_and_value_allowed_actions_only(columns, rng):
         assert allowed[np.arange(8), plan.policy].all()
         assert allowed[steps.states, steps.actions].all()
     if columns == 8:  # every state once: exact
-        bounds, wanted = sampled.certify(sampled.advice()), whole.certify(whole.advice())
+        bounds, wanted = (one.certifier.certify(one.advice()) for one in (sampled, whole))
         assert bounds.upper == pytest.approx(wanted.upper)
         assert bounds.lower == pytest.approx(wanted.lower)
         assert bounds.empty == wanted.empty == 0

@@ -115,11 +115,11 @@ def test_saved_and_restored_it_goes_on_bit_for_bit(name, settings, world, preset
 @each_case
 def test_a_plan_that_was_rewound_leaves_no_trace(name, settings, world):
     agent, _ = played(name, world, 5, **settings)
-    before, mark = agent.state(), agent.mark()
+    before, undo = agent.state(), agent.mark()
     first = agent.plan()
     if settings.get("replan") != "doubling":  # which may keep its last plan and draw nothing
         assert (agent.state()["streams"] != before["streams"]).any()
-    agent.rewind(mark)
+    undo()
     assert_same_state(agent.state(), before)
     assert_same_plan(agent.plan(), first)
 
@@ -127,9 +127,9 @@ def test_a_plan_that_was_rewound_leaves_no_trace(name, settings, world):
 @each_case
 def test_advice_changes_nothing_and_can_be_asked_again(name, settings, world):
     agent, player = played(name, world, 5, **settings)
-    mark = agent.mark()
+    undo = agent.mark()
     expected, after = agent.plan(), agent.state()
-    agent.rewind(mark)
+    undo()
     before = agent.state()
     advice = agent.advice()
     assert_same_state(agent.state(), before)
@@ -157,14 +157,14 @@ def test_a_state_is_a_snapshot(name, settings, world):
 def test_states_that_do_not_fit_are_refused(name, settings, world):
     agent, _ = played(name, world, 3, **settings)
     fresh, state = agent_of(name, world, agent.seeds, **settings), agent.state()
-    fresh.check_state(state)
+    fresh._check_state(state)
     for key, array in state.items():
         wrong = [{**state, key: np.stack([array, array])}, {k: v for k, v in state.items() if k != key}]
         if array.dtype.kind == "f" and array.size:
             wrong.append({**state, key: np.full_like(array, np.nan)})
         for odd in (*wrong, {**state, key: array.astype(np.float32)}, {**state, "other": np.zeros(2)}):
             with pytest.raises(InvalidInput):
-                fresh.check_state(odd)
+                fresh._check_state(odd)
 
 
 @each_case

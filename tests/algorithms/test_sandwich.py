@@ -137,7 +137,7 @@ def test_a_bound_outside_the_range_of_v_star_counts_as_a_contradiction():
     none = np.zeros_like(honest.half_width)
     shrunk = SandwichBounds(honest.ball, False, none, none)
     tuned = SandwichBounds(honest.ball, False, none, honest.alarm_half_width)
-    signed = agent.algorithm.features.phi.flat @ agent.algorithm.model.core_matrix()[0]
+    signed = agent.algorithm.problem.features.phi.flat @ agent.algorithm.model.core_matrix()[0]
     values = (signed[signed.clip(max=0.0).sum(axis=1).argmin()] < 0.0)[None].astype(float)
     assert (signed @ values[0]).min() < -0.05  # p̂ is signed, so without a radius it leaves the range of the values
     assert shrunk.optimal_q(values, values).contradicted[0] > 0

@@ -140,7 +140,7 @@ def test_during_an_episode_it_is_about_the_policy_being_played():
     agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0)
     agent.learn(10)
     agent.begin_episode()
-    playing = agent.algorithm.policy_table(agent.algorithm.kept.plan)[0].astype(int)
+    playing = agent.algorithm.policy_table(agent.algorithm._kept.plan)[0].astype(int)
     shown = agent.certificate()
     assert shown.lower <= evaluate(agent.problem.mdp, playing)[0, 0] <= shown.upper
 
@@ -169,7 +169,7 @@ def test_the_lower_bound_is_of_the_policy_that_was_asked_about():
         q = mdp.task.reward + mdp.transitions.expect(values[None])[0].T
         worst[h] = q.argmin(axis=1)
         values = q.min(axis=1)
-    lower = agent.algorithm.certify(Plan(worst[None], np.zeros((1, 5, 30)), np.zeros(1))).lower
+    lower = agent.algorithm.certifier.certify(Plan(worst[None], np.zeros((1, 5, 30)), np.zeros(1))).lower
     truth = evaluate(mdp, worst)[0, 0]
     assert truth - 0.3 < lower[0] <= truth
     assert lower[0] < agent.certificate().lower

@@ -53,7 +53,7 @@ def test_plans_are_those_of_rewards_that_shrink_with_the_stage(known_set, compil
     weights = gamma ** np.arange(horizon + 1.0)[:, None]
     ours, theirs = one.plan(), other.plan()
     np.testing.assert_allclose(weights * ours.values[0], theirs.values[0], atol=1e-7)
-    low, lower = (a.certify(p).lower[0] for a, p in ((one, ours), (other, theirs)))
+    low, lower = (a.certifier.certify(p).lower[0] for a, p in ((one, ours), (other, theirs)))
     assert low == pytest.approx(lower, abs=1e-6)
 
 

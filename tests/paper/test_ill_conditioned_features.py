@@ -50,7 +50,7 @@ def certificate(features: Features, episodes: int = 60):
     states = np.concatenate([[[0]], actions[:, :-1]], axis=1)
     for _ in range(episodes):
         algorithm.update(Steps.of(states, actions, (states == 1).astype(float), actions))
-    found = algorithm.certify(algorithm.plan())
+    found = algorithm.certifier.certify(algorithm.plan())
     return float(found.lower[0]), float(found.upper[0]), algorithm.claims.certificate(bool(found.empty[0]))
 
 

@@ -210,7 +210,7 @@ def test_the_alarm_on_rewards_of_groups_has_the_other_half():
         misfit = (weights * (means - fit) ** 2).sum()
         if k + 1 in looks:
             alarmed |= bool(misfit > 0.25 * (2 * math.log(2 / 0.25) + np.log1p(n).sum()))
-        assert agent.algorithm.rewards.refuted.tolist() == [alarmed]
+        assert agent.algorithm._rewards.refuted.tolist() == [alarmed]
     assert alarmed
 
 

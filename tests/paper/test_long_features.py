@@ -127,7 +127,7 @@ def test_certificates_of_long_features_hold_the_truth(kind, angle, known_reward)
     n_steps = 100_000 if kind == "sandwich" and known_reward else 20_000  # as many as were needed for false bounds
     algorithm = learned(fan(9_000.0, angle), n_steps, per_update=HORIZON, set=kind, known_reward=known_reward)
     plan = algorithm.plan()
-    found = algorithm.certify(plan)
+    found = algorithm.certifier.certify(plan)
     mdp = switch(by_action=not known_reward)
     assert found.lower[0] <= evaluate(mdp, plan.policy[0])[0, 0] + 1e-9
     assert found.upper[0] >= solve(mdp).start_value - 1e-9
@@ -174,9 +174,8 @@ def test_radii_grow_by_what_rounding_may_have_added_to_the_moments():
             values, _ = confidence.value_radii(design, clock, level="proven")
             more = bounds.half_width / width - values
         np.testing.assert_allclose(more, error, rtol=1e-3)
-        mean = algorithm.features.phi.dot(design.solve(algorithm.model.reward_moment[:, :, None])[:, :, 0]).reshape(
-            1, -1
-        )
+        phi = algorithm.problem.features.phi
+        mean = phi.dot(design.solve(algorithm.model.reward_moment[:, :, None])[:, :, 0]).reshape(1, -1)
         half = np.minimum(mean + (radii.rewards + error) * width, 1.0)
         np.testing.assert_allclose(ball.most.reshape(1, -1), half, rtol=1e-6)
 
@@ -213,7 +212,7 @@ def test_plans_on_columns_withdraw_their_claim_and_do_not_fail(angle):
     assert algorithm.claims.certificate(False)
     for _ in range(5_000):
         algorithm.update(steps)
-    algorithm.certify(algorithm.plan())
+    algorithm.certifier.certify(algorithm.plan())
     assert "rounding errors of A_n may matter" in algorithm.claims.certificate(False).reason
     assert "rounding errors of A_n may matter" in algorithm.guarantee.reason
 

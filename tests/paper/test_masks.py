@@ -180,12 +180,12 @@ def test_plans_and_certificates_are_those_of_copies_that_share_data(kind, settin
     found, wanted = ours.advice(), theirs.advice()
     np.testing.assert_allclose(found.values, wanted.values, rtol=1e-9, atol=1e-9)
     assert masked.allowed[np.arange(masked.n_states), found.policy].all()
-    bounds, others = ours.certify(found), theirs.certify(found)
+    bounds, others = ours.certifier.certify(found), theirs.certifier.certify(found)
     assert (bounds.optimal_lower is None) == (others.optimal_lower is None)
     known = [name for name in bounds._fields if getattr(bounds, name) is not None]
     for name in known:
         np.testing.assert_allclose(getattr(bounds, name), getattr(others, name), rtol=1e-9, atol=1e-9, err_msg=name)
-    safe, safest = ours.safest_plan(), theirs.safest_plan()
+    safe, safest = ours.certifier.safest_plan(), theirs.certifier.safest_plan()
     np.testing.assert_allclose(safe.values, safest.values, rtol=1e-9, atol=1e-9)
     assert masked.allowed[np.arange(masked.n_states), safe.policy].all()
     assert ours.claims.regret_bound(100) == pytest.approx(theirs.claims.regret_bound(100))
@@ -208,7 +208,7 @@ def test_no_alarm_is_raised_by_a_pair_that_is_not_allowed(name):
         algorithm = UCMatrixRL(**settings).start(Problem.of(mdp), [0])
         states, actions = np.tile([0, 1], (1, 500)), np.zeros((1, 1000), dtype=int)
         algorithm.update(Steps.of(states, actions, np.zeros((1, 1000)), 1 - states))
-        alarms.append(int(algorithm.advice().empty[0] + algorithm.certify(algorithm.advice()).empty[0]))
+        alarms.append(int(algorithm.advice().empty[0] + algorithm.certifier.certify(algorithm.advice()).empty[0]))
     assert alarms[0] == 0 < alarms[1]
 
 

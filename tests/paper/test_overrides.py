@@ -249,7 +249,7 @@ def test_the_end_that_a_user_decides_gives_up_all_that_was_expected():
 
 def test_gaps_survive_a_file_bit_for_bit_also_of_episodes_that_wait(tmp_path):
     mdp, agent = started("masks")
-    agent.algorithm.purpose = "certificate"  # as `learn(explore_for=…)` says for its episodes
+    agent.algorithm.certifier.purpose = "certificate"  # as `learn(explore_for=…)` says for its episodes
     rng = np.random.default_rng(10)
     for _ in range(4):
         play(agent, mdp, rng, any_allowed(rng))[0].end()
@@ -259,7 +259,7 @@ def test_gaps_survive_a_file_bit_for_bit_also_of_episodes_that_wait(tmp_path):
     assert late.end() is None  # it waits, and is charged when it is learned from
     assert agent.bound().gaps == before > 0.0
     agent.save(tmp_path / "agent")
-    agent.algorithm.purpose = "regret"
+    agent.algorithm.certifier.purpose = "regret"
     other = MatrixRL.load(tmp_path / "agent", mdp)
     assert other.bound() == agent.bound()
     state = int(np.argmax(mdp.task.start))

@@ -235,7 +235,8 @@ def test_what_an_algorithm_returns_holds_for_the_models_of_its_set(name):
     edge = edge_laws(algorithm, rng, 6)
     for _ in range(5):
         pair = policies(rng)
-        found, at_first = algorithm.bound_policies(*pair), algorithm.bound_policies(*pair, Start.at(2))
+        bound = algorithm.certifier.bound_policies
+        found, at_first = bound(*pair), bound(*pair, Start.at(2))
         for _ in range(40):
             chosen = rng.integers(0, edge.shape[-1], (H, A, S))
             laws = np.take_along_axis(edge[None], chosen[..., None, None], axis=-1)[..., 0]
@@ -266,11 +267,11 @@ def test_the_ceiling_only_makes_bounds_tighter():
     algorithm, rng = learned("value-targeted", 11, episodes=200), np.random.default_rng(11)
     belief, frame = algorithm.model.bounds(algorithm.clock, "proven")[0], algorithm.frame
     pair = policies(rng)
-    plain, found = policy_bounds(belief, *pair, frame), algorithm.bound_policies(*pair)
+    plain, found = policy_bounds(belief, *pair, frame), algorithm.certifier.bound_policies(*pair)
     start = algorithm.task.start
     assert (found.upper[:, 0] <= plain.upper[:, 0, 0] @ start + EXACT).all()
     assert (found.lower[:2, 0] == plain.lower[:2, 0, 0] @ start).all()
-    best = algorithm.upper(algorithm.plan_with(np.zeros((1, A))))[0]
+    best = algorithm.upper(algorithm.make_plan(np.zeros((1, A))))[0]
     assert (found.upper[:2, 0] <= best + ALGEBRA).all()
 
 

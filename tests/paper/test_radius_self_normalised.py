@@ -57,7 +57,7 @@ def test_the_core_is_inside_at_all_n_as_often_as_promised(make):
         batch = random_batch(world, rng, runs, 5)
         learn(algorithm, world, batch)
         arrays = algorithm.model.design.arrays()
-        eye = np.eye(algorithm.features.phi.d)
+        eye = np.eye(algorithm.problem.features.phi.d)
         matrix = arrays["design"] if "design" in arrays else (_RIDGE + arrays["counts"])[:, :, None] * eye
         error = np.linalg.cholesky(matrix).transpose(0, 2, 1) @ (world.core - algorithm.model.core_matrix())
         inside &= np.linalg.norm(error, 2, axis=(1, 2)) <= model_radii(algorithm)[:, 0]

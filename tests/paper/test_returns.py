@@ -167,7 +167,7 @@ class TestSafestPolicy:
         agent.learn(300)
         algorithm = agent.algorithm
         belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
-        plan = algorithm.safest_plan()
+        plan = algorithm.certifier.safest_plan()
         bounds = [
             pessimistic_values(belief, np.array(table).reshape(1, 2, 2), algorithm.frame)[0, 0]
             for table in itertools.product(range(2), repeat=4)

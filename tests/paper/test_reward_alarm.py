@@ -85,7 +85,7 @@ def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any
     agent.save(tmp_path / "agent")
     later = MatrixRL.load(tmp_path / "agent")
     assert later.guarantee == agent.guarantee
-    assert later.algorithm.rewards.refuted.tolist() == [True]
+    assert later.algorithm._rewards.refuted.tolist() == [True]
     assert later.begin_episode()._plan.empty[0] > 0  # it is never taken back
 
 
@@ -170,8 +170,8 @@ def test_each_alarm_has_half_of_delta_and_each_run_its_part(rng):
     original = module.rewards_misfit
     module.rewards_misfit = lambda *_, delta: asked.append(delta) or np.zeros(1, dtype=bool)
     try:
-        algorithm.rewards.contradictions(clock)
-        algorithm.rewards.contradictions(clock._replace(run=3))
+        algorithm._rewards.contradictions(clock)
+        algorithm._rewards.contradictions(clock._replace(run=3))
     finally:
         module.rewards_misfit = original
     assert asked == pytest.approx([0.05, 0.05 / 12])
@@ -182,16 +182,16 @@ def test_a_certificate_looks_at_all_data_also_between_two_checks(rng):
     world = low_rank(n_states=5, n_actions=2, horizon=4, seed=3, d=3)
     algorithm, _ = algorithm_with_data(world, rng, episodes=5, known_reward=False)
     plan = algorithm.plan()
-    assert algorithm.certify(plan).empty.tolist() == [0]
-    algorithm.rewards.visits[:] = 1000.0
-    algorithm.rewards.sums[:] = 1000.0 * (np.arange(10) % 2)  # no three features fit these
-    assert not algorithm.rewards.refuted.any()
+    assert algorithm.certifier.certify(plan).empty.tolist() == [0]
+    algorithm._rewards.visits[:] = 1000.0
+    algorithm._rewards.sums[:] = 1000.0 * (np.arange(10) % 2)  # no three features fit these
+    assert not algorithm._rewards.refuted.any()
     assert algorithm.plan().empty.tolist() == [0]
-    assert algorithm.certify(plan).empty.tolist() == [1]
-    algorithm.rewards.refuted[:] = True
+    assert algorithm.certifier.certify(plan).empty.tolist() == [1]
+    algorithm._rewards.refuted[:] = True
     algorithm.model.forget()
-    algorithm.rewards.forget()
-    assert algorithm.certify(plan).empty.tolist() == [1]  # and what was found is never forgotten
+    algorithm._rewards.forget()
+    assert algorithm.certifier.certify(plan).empty.tolist() == [1]  # and what was found is never forgotten
 
 
 def test_what_is_watched_is_the_data(rng):
@@ -200,9 +200,9 @@ def test_what_is_watched_is_the_data(rng):
     pairs = np.concatenate([world.features.phi.pairs(b.states, b.actions) for b in seen], axis=1)
     rewards = world.mdp.task.unit_reward.T.ravel()
     for b in range(2):
-        np.testing.assert_array_equal(algorithm.rewards.visits[b], np.bincount(pairs[b], minlength=10))
-        np.testing.assert_allclose(algorithm.rewards.sums[b], algorithm.rewards.visits[b] * rewards)
+        np.testing.assert_array_equal(algorithm._rewards.visits[b], np.bincount(pairs[b], minlength=10))
+        np.testing.assert_allclose(algorithm._rewards.sums[b], algorithm._rewards.visits[b] * rewards)
     known, _ = algorithm_with_data(world, rng, episodes=1)
-    assert known.rewards.visits.size == 0
+    assert known._rewards.visits.size == 0
     tabular = MatrixRL(stock(), phi=OneHotPhi(5, 5), psi=one_hot(5, 5).psi, known_reward=False, seed=0)
-    assert tabular.algorithm.rewards.visits.size == 0
+    assert tabular.algorithm._rewards.visits.size == 0

@@ -69,7 +69,7 @@ def both_sides(algorithm, level="agent"):
 
 def data_of(algorithm):
     """Return A_n and C = Σ φψᵀ of the first replica, and the features of all pairs."""
-    return algorithm.model.design.matrix[0], algorithm.model.cross_moment[0], algorithm.features.phi.flat
+    return algorithm.model.design.matrix[0], algorithm.model.cross_moment[0], algorithm.problem.features.phi.flat
 
 
 def value_radius(rows, matrix, ridge, log_events):
@@ -221,7 +221,7 @@ class TestRadius:
         """‖φᵀ(M* − M_n)‖ ≤ √β w for 100 runs of 25 episodes, δ = 0.5: noise counts at one ridge, bias at the other."""
         mdp, rng = linear_mdp(8), np.random.default_rng(1)
         algorithm = start(mdp, 100, radius=PairwiseRadius(), ridge=ridge, delta=0.5)
-        rows, inside = algorithm.features.phi.flat, np.ones(100, dtype=bool)
+        rows, inside = algorithm.problem.features.phi.flat, np.ones(100, dtype=bool)
         law = mdp.transitions.expect(np.eye(12)).reshape(12, -1).T
         for _ in range(25):
             play(algorithm, mdp, rng, policy=lambda states: rng.integers(0, 3, len(states)))
@@ -303,7 +303,7 @@ class TestRecords:
         for h in reversed(range(5)):
             q = mdp.task.reward + mdp.transitions.expect(values[None])[0].T
             worst[h], values = q.argmin(axis=1), q.min(axis=1)
-        bounds = algorithm.certify(Plan(np.stack([worst] * 2), np.zeros((2, 6, 12)), np.zeros(2, dtype=int)))
+        bounds = algorithm.certifier.certify(Plan(np.stack([worst] * 2), np.zeros((2, 6, 12)), np.zeros(2, dtype=int)))
         value, best = float(evaluate(mdp, worst)[0] @ mdp.task.start), solve(mdp).start_value
         assert (bounds.lower <= value).all()
         assert (value < bounds.optimal_lower).all()
@@ -320,8 +320,9 @@ class TestRecords:
             plan = play(algorithm, mdp, rng)
         ball = start(mdp, set="normalised", delta=0.05)
         ball.restore(algorithm.state())
-        np.testing.assert_allclose(algorithm.certify(plan).lower, ball.certify(plan).lower, rtol=1e-12)
-        assert ball.certify(plan).optimal_lower is None
+        bounds = ball.certifier.certify(plan)
+        np.testing.assert_allclose(algorithm.certifier.certify(plan).lower, bounds.lower, rtol=1e-12)
+        assert bounds.optimal_lower is None
 
 
 class TestRegretBound:

@@ -65,7 +65,7 @@ def test_one_hot_features_give_empirical_frequencies():
             steps[obs, a, following] += 1
             obs = following
         agent.end_episode()
-    model = np.einsum("sad,dt->sat", agent.algorithm.features.phi.table, agent.algorithm.model.core_matrix()[0])
+    model = np.einsum("sad,dt->sat", agent.algorithm.problem.features.phi.table, agent.algorithm.model.core_matrix()[0])
     np.testing.assert_allclose(model, steps / (1 + steps.sum(axis=2, keepdims=True)))
 
 

@@ -36,7 +36,7 @@ def action_tables(algorithm: Algorithm, plan: Any) -> ActionTables:
         raise ProtocolError("tables of actions need numbered states; matrix-rl has them")
     frame, task = algorithm.frame, algorithm.task
     scores = algorithm.q_table()
-    lower, upper = algorithm.bound_actions()
+    lower, upper = algorithm.certifier.bound_actions()
     left = frame.lefts()[:, None, None]
     after = np.zeros_like(left)  # weight of the steps that are cut off from an endless episode
     if task.is_endless:
@@ -46,7 +46,7 @@ def action_tables(algorithm: Algorithm, plan: Any) -> ActionTables:
     forbidden = np.isneginf(_own(scores, algorithm))
     least, most = task.unit * least + low, task.unit * (most + after) + low
     least[forbidden] = most[forbidden] = np.nan
-    policy = algorithm.problem.own_number(algorithm.policy_table(algorithm.permitted(plan))[0])
+    policy = algorithm.problem.own_number(algorithm.policy_table(algorithm.masks.permitted(plan))[0])
     return ActionTables(np.asarray(policy), _own(scores, algorithm), least, most)
 
 

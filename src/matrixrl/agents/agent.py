@@ -18,7 +18,7 @@ from matrixrl.agents.ask_and_tell import PlannedAhead
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.algorithms.registry import setting_names, with_objects
+from matrixrl.algorithms.registry import known_reward, setting_names, with_objects
 from matrixrl.checks import (
     choice,
     fail,
@@ -122,7 +122,7 @@ class Agent:
                 choice("argument", name, [*sorted(known_names), *ProblemOptions.__annotations__, *list(params)[2:]])
         unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
         known = open_problem(
-            problem, env_settings, trust_code=trust_code, known_reward=unstarted.known_reward, **cast(Any, world)
+            problem, env_settings, trust_code=trust_code, known_reward=known_reward(unstarted), **cast(Any, world)
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled, keep_log)
@@ -133,7 +133,7 @@ class Agent:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
-        measures = problem.regret_every > 0 and algorithm.has_policy_table
+        measures = problem.regret_every > 0 and algorithm._has_policy_table
         self._algorithm = algorithm
         self.name = algorithm.name
         self._log = HistoryLog(regret_every=max(problem.regret_every, 1))
@@ -208,7 +208,7 @@ class Agent:
         return f"{type(self).__name__}({', '.join(words)})"
 
     def __str__(self) -> str:
-        rewards = ", rewards learned" if self._algorithm.known_reward is False else ""
+        rewards = ", rewards learned" if getattr(self.settings, "known_reward", True) is False else ""
         return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
 
     def _repr_html_(self) -> str:
@@ -456,14 +456,14 @@ class Agent:
     @contextmanager
     def _exploring_for(self, purpose: str | None) -> Iterator[None]:
         """Play to earn or to certify until the end of the block, as `learn` says."""
-        before = self._algorithm.purpose
+        before = self._algorithm.certifier.purpose
         if purpose is not None:
-            self._algorithm.purpose = purpose
+            self._algorithm.certifier.purpose = purpose
         try:
             yield
         finally:
             if purpose is not None:
-                self._algorithm.purpose = before
+                self._algorithm.certifier.purpose = before
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that was learned and every random stream, as plain data.

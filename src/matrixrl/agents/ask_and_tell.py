@@ -76,11 +76,11 @@ def plan_ahead(self: Agent) -> PlannedAhead:
     >>> first.act(0) == second.act(0)
     True
     """
-    mark = self._algorithm.mark()
+    undo = self._algorithm.mark()
     try:
         plan = self._algorithm.plan()
     except BaseException:  # a plan that was interrupted leaves no trace
-        self._algorithm.rewind(mark)
+        undo()
         raise
     self._forget_plans()  # a new epoch may have forgotten the data
     return PlannedAhead(plan, self.n_episodes)
@@ -177,7 +177,7 @@ def _gaps_of(self: Agent, played: Finished) -> float | None:
     is_finished = steps.actions.shape[1] >= horizon or bool(steps.ended[0, -1])
     if not played.off_plan and not played.is_certifying and is_finished:
         return 0.0  # the agent's own actions fall short by no more than ties
-    gaps = self._algorithm.gaps(played.plan, steps, every=played.is_certifying)
+    gaps = self._algorithm.certifier.gaps(played.plan, steps, every=played.is_certifying)
     return None if gaps is None else float(gaps[0])
 
 

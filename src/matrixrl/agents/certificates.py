@@ -169,7 +169,7 @@ def bound(self: Agent) -> RegretBound:
 
 def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:
     """Return the policy with the largest certified lower bound so far, and its certificate."""
-    current = self._certificate_of(self._algorithm.safest_plan())
+    current = self._certificate_of(self._algorithm.certifier.safest_plan())
     self._ledger.note_returns()
     best = self._ledger.best
     assert best is not None
@@ -188,9 +188,9 @@ def heed_masks(self: Agent) -> None:
 
 def certificate_of(self: Agent, plan: Any) -> Certificate:
     self._heed_masks()
-    plan = self._algorithm.permitted(plan)
+    plan = self._algorithm.masks.permitted(plan)
     start, of_start = self._ledger.start()
-    bounds = self._algorithm.certify(plan, start)
+    bounds = self._algorithm.certifier.certify(plan, start)
     found = bounds.certificate(
         0, self._algorithm.claims.delta, self._certificate_claim(bool(bounds.empty[0])), of_start
     )
@@ -207,8 +207,8 @@ def named_certificate(self: Agent, plan: Any, state: Any) -> Certificate:
     """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
     start, of_start = self._ledger.named_start(state)
     self._heed_masks()
-    plan = self._algorithm.permitted(plan)
-    bounds = self._algorithm.certify(plan, start)
+    plan = self._algorithm.masks.permitted(plan)
+    bounds = self._algorithm.certifier.certify(plan, start)
     claim = self._certificate_claim(bool(bounds.empty[0]), named=True)
     found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)
     low, high = found.optimal_interval

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from matrixrl.agents.episode_queue import LATE_EPISODES
 from matrixrl.agents.saved_episodes import episode_arrays, restore_episodes
-from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, UCMatrixRL
-from matrixrl.algorithms.matrix_rl import SampledMatrixRL
-from matrixrl.algorithms.registry import OBJECT_SETTINGS, import_algorithm, saved_class, with_objects
+from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, make_algorithm
+from matrixrl.algorithms.registry import OBJECT_SETTINGS, saved_class, with_objects
 from matrixrl.archive import FORMAT_VERSION, check_arrays, check_entries, read_archive, refusing, write_archive
 from matrixrl.checks import choice, fail, integer, number, shown
 from matrixrl.display import printable
@@ -52,7 +51,6 @@ _HISTORY = {
 _LOGGED_HISTORY = ("logged_returns", "logged_lengths")
 _DIGESTS = {"logs_learned": "_digests", "logs_exported": "_exported"}  # what tells logs apart that the agent knows
 _DIGEST = 32  # bytes of SHA-256
-_LEAST_MEMORY = 1 << 26  # bytes that any file may take
 
 
 def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -70,7 +68,6 @@ def agent_state(agent: Agent) -> dict[str, Any]:
     header = {
         "library": version("matrixrl"),
         "algorithm": algorithm.name,
-        "code": code_of(type(algorithm)),
         "settings": _plain_settings(agent.settings),
         **_recipe(algorithm),
         "seed": agent.seed,
@@ -125,7 +122,7 @@ def load_agent_state(agent: Agent, state: Mapping[str, Any]) -> None:
         _check_numbers(arrays)
         saved = unpack_problem(header["problem"], _taken(arrays, "problem_"))
     with _comparing(source):
-        if header["seed"] != agent.seed or header["code"] != code_of(type(agent.algorithm)):
+        if header["seed"] != agent.seed or header["code"] != _recipe(agent.algorithm)["code"]:
             received = f"{agent.algorithm.name} with seed {agent.seed}"
             fail("agent", f"must be {header['algorithm']} with seed {header['seed']}", received, "Make the same agent.")
         saved.compare(agent.problem)
@@ -181,12 +178,7 @@ def load_agent(
         learned = _taken(arrays, "learned_")
         if kind is not None:
             unstarted = _library_algorithm(kind, header["settings"], objects)
-            size = 8.0 * unstarted.start_size(problem)
-            if size > _LEAST_MEMORY + 16.0 * sum(array.nbytes for array in learned.values()):
-                raise InvalidInput("its problem and settings are larger than what was learned in it")
-        started = unstarted.start_prepared(problem, [header["seed"]])
-        if kind is not None and type(started) is not kind:
-            raise InvalidInput(f"its settings are not those of {header['code']}")
+        started = unstarted.start(problem, [header["seed"]], saved=learned)
     with _comparing(source):
         _check_recipe(started, header)
     agent = cls.__new__(cls)
@@ -225,7 +217,7 @@ def _check_numbers(arrays: Arrays) -> None:
 
 def _recipe(algorithm: Algorithm) -> dict[str, Any]:
     """Return what an algorithm was made with; nothing for one that was started in a way of its own."""
-    return getattr(algorithm, "recipe", {"objects": {}, "attributes": {}})
+    return getattr(algorithm, "_recipe", {"code": code_of(type(algorithm)), "objects": {}, "attributes": {}})
 
 
 def _plain_settings(settings: object) -> dict[str, Any]:
@@ -241,7 +233,7 @@ def _own_algorithm(header: dict[str, Any], given: Startable | None, problem: Pro
     """Return a user's own algorithm, if it is the one that was saved."""
     name, code = header["algorithm"], header["code"]
     if given is None and trust_code:
-        given = import_algorithm(code, header["settings"], trust_code=trust_code)
+        given = make_algorithm(code, header["settings"], trust_code=trust_code)
     chosen = given.form_for(problem) if isinstance(given, Startable) else None
     if chosen is None or chosen.name != name or code_of(type(chosen)) != code:
         rule = f"must be the algorithm {name!r} that it was saved with, {code} (no file holds code)"
@@ -281,17 +273,15 @@ def _checked_objects(wanted: Mapping[str, Any], given: Mapping[str, Any], *, tru
 
 def _library_algorithm(kind: type[Algorithm], plain: Mapping[str, Any], objects: Mapping[str, Any]) -> Algorithm:
     """Return an algorithm of the library with the settings of a file and the objects that were given to `load`."""
-    form = UCMatrixRL if kind is SampledMatrixRL else kind
-    left_out = dict.fromkeys(getattr(form.settings_class, "IN_FEATURES", ()))
-    made = form.__new__(form)
-    made.settings = form.settings_class.from_dict({**plain, **objects, **left_out})
+    left_out = dict.fromkeys(getattr(kind.settings_class, "IN_FEATURES", ()))
+    made = kind.__new__(kind)
+    made.settings = kind.settings_class.from_dict({**plain, **objects, **left_out})
     return made
 
 
 def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays) -> None:
     """Put everything that was saved into a new agent; an array that is left over is refused."""
-    agent.algorithm.check_state(learned)
-    agent.algorithm.restore(learned)
+    agent.algorithm.restore(learned, from_file=True)
     _fill_history(agent, _taken(arrays, "history_"))
     for name, attribute in _DIGESTS.items():
         if name in arrays:

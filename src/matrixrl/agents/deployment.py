@@ -101,7 +101,7 @@ def recommend(self: Agent, *, start: Any = None) -> Policy:
     if start is None:
         best, certificate = self._safest()
     else:
-        plan = self._algorithm.safest_plan()
+        plan = self._algorithm.certifier.safest_plan()
         certificate = self._named_certificate(plan, start)
         best = CertifiedPolicy(certificate.lower, self._algorithm.policy_table(plan)[0], "model")
     words = f"{self._origin()}: largest certified lower bound, from the {best.basis}"
@@ -146,7 +146,7 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     if stages is not None:
         tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])
     self._heed_masks()
-    found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
+    found = self._algorithm.certifier.bound_policies(tables[0][None], tables[1][None], first)
     first_bounds, second_bounds = (
         _cut(self, table, (float(low), float(high)), is_named=start is not None)
         for table, low, high in zip(tables, found.lower[:2, 0], found.upper[:2, 0], strict=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from matrixrl.algorithms import Algorithm
+from matrixrl.algorithms.registry import known_reward
 from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.play.mask_reader import check_allowed, choose_among, narrower
@@ -87,7 +88,7 @@ class OpenEpisode:
         self._timed_out = False
         self._off_plan = False
         self._certificate: Certificate | None = None
-        self._is_certifying = agent.algorithm.purpose == "certificate"  # its plan need not be greedy
+        self._is_certifying = agent.algorithm.certifier.purpose == "certificate"  # its plan need not be greedy
         self._record: Episode | None = None
         self._advised: Advised | None = None
         self._life: Literal["open", "waiting", "closed"] = "open"
@@ -318,10 +319,10 @@ class OpenEpisode:
 
     def _default_reward(self, state: Any, action: int, given: float | None) -> float:
         """Return the reward of a step that timed out; rewards that are known must not be contradicted."""
-        task = self._agent.problem.task
-        if isinstance(task, Task) and self._agent.algorithm.known_reward:
+        task, is_known = self._agent.problem.task, known_reward(self._agent.algorithm)
+        if isinstance(task, Task) and is_known:
             known = float(task.reward[state, action])
-        elif isinstance(task, FunctionalTask) and self._agent.algorithm.known_reward:
+        elif isinstance(task, FunctionalTask) and is_known:
             known = float(task.reward_at(state[None])[0, action])
         elif given is None:
             remedy = "Pass time_out(reward=…), what a step without an outcome paid."

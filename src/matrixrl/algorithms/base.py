@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.known_masks import KnownMasks
 from matrixrl.algorithms.plug_ins import is_plug_in, refuse_forgotten
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
-from matrixrl.core.backup import PolicyIntervals
-from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import StepLog
@@ -25,9 +24,9 @@ from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.problems.action_masks import REPORTED_MASKS, TRIED
 from matrixrl.problems.problem import Kind
 from matrixrl.random_streams import Stream, Streams
-from matrixrl.records import Bounds, FloatArray, Guarantee, IntArray, Steps
-from matrixrl.references import describe
-from matrixrl.settings import Settings, describe_settings, plain_value
+from matrixrl.records import FloatArray, Guarantee, IntArray, Steps
+from matrixrl.references import code_of, describe
+from matrixrl.settings import Settings, plain_value
 
 __all__ = ["OPTIONAL", "Algorithm", "Arrays", "Logged", "OutsideRewards"]
 
@@ -36,6 +35,7 @@ _LOGGED, _OUTSIDE = "logged", "outside_rewards"  # names of saved arrays: the fi
 OPTIONAL = (REPORTED_MASKS, TRIED)
 """Arrays of a state that are not there from the start."""
 _PROGRESS = ("episode", "n_plans", "streams", _LOGGED, _OUTSIDE, *OPTIONAL)  # arrays of every algorithm
+_LEAST_MEMORY = 1 << 26  # bytes that any saved algorithm may take
 _KIND_WORDS = {"finite": "numbered states", "functional": "functions of states", "continuous": "vectors as states"}
 
 
@@ -68,6 +68,8 @@ class Algorithm(ABC):
             saved.
         revised: None, or a method (plan, steps) → plan for the rest of an episode, called after each of its steps;
             ``steps(i)`` returns those from number i on as a batch of one replica, −1 is the last one.
+        steps_at_once: Number of steps of several episodes that `learn` may be given in a row: more than 1 if it adds
+            them up, whatever their stages and whatever was planned.
         compiled: Request for compiled loops: True, False, or None to decide by the number of episodes.
         problem: The problem it was started on.
         seeds: One seed for each replica.
@@ -77,11 +79,11 @@ class Algorithm(ABC):
         n_plans: (B,) number of plans made.
         claims: What is proven about it.
         masks: Which actions are allowed, as far as it is known.
-        recipe: What it was made with that is no plain setting, as plain data: objects among the settings, and
-            attributes of its own.
+        n_replicas: Number of replicas B.
+        certifier: Its bounds on values and policies.
     """
 
-    name: ClassVar[str] = "own agent"
+    name: str = "own agent"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = Settings
     learned_names: ClassVar[tuple[str, ...]] = ()
@@ -89,12 +91,16 @@ class Algorithm(ABC):
     _stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     _memory_names: ClassVar[tuple[str, ...]] = ()  # attributes that a plan replaces and the next plan reads
     _claims_class: ClassVar[type[Claims]] = Claims
+    _certifier_class: ClassVar[type[Certifier]] = Certifier
+    _may_learn_masks: ClassVar[bool] = False
+    _has_policy_table: bool = True  # whether `policy_table` can be asked where the MDP is known
     _smaller_remedy: ClassVar[str] = (
         "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
     )
     _unstarted: Algorithm | None = None  # a user's algorithm as it was configured
 
     settings: Any = None
+    steps_at_once: int = 1
     compiled: bool | None = None
     problem: Problem
     seeds: list[int]
@@ -104,22 +110,18 @@ class Algorithm(ABC):
     n_plans: IntArray
     claims: Claims
     masks: KnownMasks
+    n_replicas: int
+    certifier: Certifier
     _outside: OutsideRewards
-    recipe: dict[str, Any]
+    _recipe: dict[str, Any]  # what it was made with that is no plain setting, as plain data, and its class
 
     def __init__(self, **settings: Any) -> None:
         self.settings = self.settings_class.resolve(settings)
 
     def __repr__(self) -> str:
-        settings = self.settings
-        if not isinstance(settings, Settings):
-            return f"{type(self).__name__}()"
-        given = [
-            f"{name}={getattr(settings, name)!r}"
-            for name, value, _ in describe_settings(type(settings))
-            if getattr(settings, name) != value
-        ]
-        return f"{type(self).__name__}({', '.join(given)})"
+        defaults = {f.name: f.default for f in fields(self.settings)} if isinstance(self.settings, Settings) else {}
+        given = {name: value for name, value in self.get_params().items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all settings by name, as scikit-learn does: ``PSRL(**psrl.get_params())`` is the same algorithm.
@@ -131,59 +133,78 @@ class Algorithm(ABC):
         settings = self.settings
         return {name: getattr(settings, name) for name in settings.names()} if isinstance(settings, Settings) else {}
 
-    @property
-    def known_reward(self) -> bool | None:
-        """Whether the agent is given the rewards; None if it learns them only where the problem has none."""
-        given = getattr(self.settings, "known_reward", True)
-        return None if given is None else bool(given)
+    def form_for(self, problem: Problem, n_episodes: int | None = None) -> Self:
+        """Return a copy that is configured for a problem and not started.
 
-    def announce(self, n_episodes: int) -> None:
-        """Set the setting `n_episodes`, if there is one and it was not given."""
-        settings = self.settings
-        if isinstance(settings, Settings) and "n_episodes" in settings.names() and settings.n_episodes is None:  # type: ignore[attr-defined]
-            self.settings = replace(settings, n_episodes=n_episodes)  # type: ignore[call-arg]
+        Args:
+            problem: The problem, which decides about settings that were left to it.
+            n_episodes: Number of episodes that will be played, for an algorithm that uses it and was not given it.
 
-    def form_for(self, problem: Problem) -> Algorithm:
-        """Return itself, or a copy that knows whether it learns rewards."""
-        if self.known_reward is not None:
-            return self
+        Raises:
+            InvalidInput: The algorithm cannot learn such a problem.
+        """
         chosen = copy.copy(self)
-        chosen._decide_rewards(problem)
+        task = problem.task
+        knows = isinstance(task, ContinuousTask) or task.knows_reward
+        given = {"known_reward": knows, "n_episodes": n_episodes}
+        missing = {name: value for name, value in given.items() if getattr(self.settings, name, 0) is None}
+        if isinstance(self.settings, Settings) and missing:
+            chosen.settings = replace(self.settings, **missing)
+        chosen._check_problem(problem)
+        if getattr(chosen.settings, "known_reward", True) and not knows:
+            rule = f"must be given to {self.name} with known_reward=True"
+            fail("reward", rule, f"{problem.name} without rewards", "Pass known_reward=False to learn them.")
         return chosen
 
-    def _decide_rewards(self, problem: Problem) -> None:
-        """Replace the setting `known_reward`, if it was left to the problem, by whether the problem has rewards."""
-        if self.known_reward is None:
-            knows = isinstance(problem.task, ContinuousTask) or problem.task.knows_reward
-            self.settings = replace(self.settings, known_reward=knows)
-
-    def check_problem(self, problem: Problem) -> None:
+    def _check_problem(self, problem: Problem) -> None:
         """Refuse a kind of problem that the algorithm cannot learn."""
         if problem.kind not in self.kinds:
             wanted = " or ".join(_KIND_WORDS[kind] for kind in self.kinds)
             remedy = "KernelControl learns from vectors." if problem.kind == "continuous" else "Use MatrixRL."
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
-        if self.known_reward and not isinstance(problem.task, ContinuousTask) and not problem.task.knows_reward:
-            rule = f"must be given to {self.name} with known_reward=True"
-            fail("reward", rule, f"{problem.name} without rewards", "Pass known_reward=False to learn them.")
 
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return a copy that is ready to play a problem, one replica for each seed."""
+    def start(
+        self,
+        problem: Problem,
+        seeds: Sequence[int],
+        *,
+        n_episodes: int | None = None,
+        saved: Mapping[str, NDArray[Any]] | None = None,
+    ) -> Algorithm:
+        """Return a copy that is ready to play a problem, one replica for each seed.
+
+        Args:
+            problem: The problem.
+            seeds: One seed for each replica.
+            n_episodes: Number of episodes that will be played, if it is known.
+            saved: State that will be restored, of an algorithm whose features the problem has.
+
+        Raises:
+            InvalidInput: The algorithm cannot learn such a problem, or much more would be allocated than was saved.
+        """
+        chosen = self.form_for(problem, n_episodes)
+        if saved is None:
+            problem = chosen._with_features(problem)
+        elif 8.0 * chosen._start_size(problem) > _LEAST_MEMORY + 16.0 * sum(one.nbytes for one in saved.values()):
+            raise InvalidInput("its problem and settings are larger than what was learned in it")
+        return chosen._started(problem, seeds)
+
+    def _with_features(self, problem: Problem) -> Problem:
+        """Return the problem with features of the algorithm's own, if it has any."""
+        return problem
+
+    def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Start a copy of an algorithm that is configured for the problem."""
         started = copy.deepcopy(self)
-        started.recipe = self._recipe()
+        started._recipe = self._make_recipe()
         started._unstarted = copy.deepcopy(self) if is_plug_in(type(self)) else None
-        started._start(problem, seeds)
-        return started
+        return started._start(problem, seeds)
 
-    def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Start on a problem whose features are final, such as that of a saved agent."""
-        return self.start(problem, seeds)
-
-    def _recipe(self) -> dict[str, Any]:
+    def _make_recipe(self) -> dict[str, Any]:
         """Return what a saved algorithm is compared with; before the start, as attributes change later."""
         own = vars(self)
-        if "recipe" in own:
-            return dict(own["recipe"])
+        if "_recipe" in own:
+            return dict(own["_recipe"])
         settings = own.get("settings")
         objects: dict[str, Any] = {}
         if isinstance(settings, Settings):
@@ -191,18 +212,17 @@ class Algorithm(ABC):
             values = {name: getattr(settings, name) for name in settings.names() if name not in left_out}
             objects = {name: describe(value) for name, value in values.items() if plain_value(value) is not value}
         attributes = {name: describe(value) for name, value in own.items() if name != "settings"}
-        return {"objects": objects, "attributes": attributes}
+        return {"code": code_of(type(self)), "objects": objects, "attributes": attributes}
 
     def _start(self, problem: Problem, seeds: Sequence[int]) -> Self:
-        self._decide_rewards(problem)
-        self.check_problem(problem)
         self.problem, self.seeds = problem, list(seeds)
+        self.n_replicas = len(self.seeds)
         self.streams = Streams(self.seeds, self._stream_names)
         self.episode, self.logged = 0, Logged()
-        self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
+        self.n_plans = np.zeros(self.n_replicas, dtype=np.int64)
         self._outside = OutsideRewards()
-        self.claims = self._claims_class(self)
-        self.masks = self._make_masks()
+        self.claims, self.certifier = self._claims_class(self), self._certifier_class(self)
+        self.masks = KnownMasks(self, may_learn=self._may_learn_masks)
         try:
             self.begin()
         except MemoryError as error:
@@ -210,23 +230,13 @@ class Algorithm(ABC):
             fail("problem", f"must fit in memory for {self.name}", words, self._smaller_remedy)
         return self
 
-    def _make_masks(self) -> KnownMasks:
-        """Return the masks of an algorithm that cannot learn them while it plays."""
-        return KnownMasks(self.problem, None)
-
-    @property
-    def n_replicas(self) -> int:
-        """Number of replicas B."""
-        return len(self.seeds)
-
-    def n_features(self) -> list[int]:
-        """Return the number of features φ in each replica."""
-        return [self.problem.dimensions[0]] * self.n_replicas
+    def _use_masks(self) -> None:  # noqa: B027  # of algorithms that may learn masks
+        """Plan with the actions that are allowed, as the environment reported just now."""
 
     @property
     def guarantee(self) -> Guarantee:
         """Whether a regret bound is proven for these settings."""
-        return Guarantee(False, f"{self.name} has no proof here")
+        return self.claims.guarantee
 
     @abstractmethod
     def begin(self) -> None:
@@ -265,14 +275,10 @@ class Algorithm(ABC):
             first_states: (B, …) where the episode starts; as the problem says by default.
         """
 
-    @abstractmethod
     def policy_table(self, plan: Any) -> IntArray:
         """Return the actions of a plan at every stage and state of a problem with numbered states: (B, H, S)."""
-
-    @property
-    def has_policy_table(self) -> bool:
-        """Whether `policy_table` can be asked where the MDP is known, so that exact regret can be measured."""
-        return True
+        table: IntArray = plan.policy
+        return table
 
     @abstractmethod
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -286,23 +292,15 @@ class Algorithm(ABC):
 
     def advice(self) -> Any:
         """Return the plan that all data advise; no random stream moves, and nothing is remembered of it."""
-        mark = self.mark()
+        undo = self.mark()
         try:
             return self.make_plan()
         finally:
-            self.rewind(mark)
-
-    def safest_plan(self) -> Any:
-        """Return the plan whose policy has the largest certified lower bound; what the data advise by default."""
-        return self.advice()
+            undo()
 
     def estimated_plan(self) -> Any:
         """Return the plan that is greedy in the estimated model, without any bonus; ties to the lowest action."""
         raise ProtocolError(f"{self.name} has no estimated model; agent.policy is the policy that it would play")
-
-    def permitted(self, plan: Any) -> Any:
-        """Return a plan without actions that are known not to be allowed: a mask may be newer than the plan."""
-        return plan
 
     def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage: states (B, …) → (B, A).
@@ -352,14 +350,6 @@ class Algorithm(ABC):
     def _recall(self, plan: Any) -> None:  # noqa: B027  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""
 
-    @property
-    def steps_at_once(self) -> int:
-        """Number of steps of several episodes that `learn` may be given in a row; 1 if it needs each episode alone.
-
-        An algorithm may take many steps at once if it adds them up, whatever their stages and whatever was planned.
-        """
-        return 1
-
     def update_from_log(self, log: StepLog) -> None:
         """Learn from the episodes of a log, in their order; for one replica.
 
@@ -374,60 +364,6 @@ class Algorithm(ABC):
         """Return the plan to take note of before logged steps are learned from; None if steps alone are used."""
         return None
 
-    def gaps(self, plan: Any, steps: Steps, *, every: bool = False) -> FloatArray | None:
-        """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,).
-
-        It is asked for before the steps are learned from. None if the proof is about the algorithm's own actions only.
-
-        Args:
-            plan: The plan that the episode was begun with.
-            steps: Steps of one episode in each replica.
-            every: Whether actions of the plan may fall short too.
-        """
-        del plan, steps, every
-        return None
-
-    def certify(self, plan: Any, start: Start | None = None) -> Bounds:
-        """Bound V*(s0) from above and the value of a plan's policy from below.
-
-        Args:
-            plan: Its policy is the one that is bounded from below.
-            start: Where episodes start; as the problem says by default.
-        """
-        del plan, start
-        raise ProtocolError(f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have")
-
-    def bound_policies(self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None) -> PolicyIntervals:
-        """Bound V(s0) of two given policies, and the difference of the first and the second, from both sides.
-
-        Args:
-            first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
-            second: Likewise, of the other policy.
-            start: Where episodes start; as the problem says by default.
-        """
-        del first, second, start
-        raise ProtocolError(
-            f"{self.name} cannot bound given policies on this problem; matrix-rl and kernel-matrix-rl can, on numbered "
-            "states and without sampled columns"
-        )
-
-    def bound_actions(self) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.
-
-        Those of an action that is not allowed are −∞.
-        """
-        raise ProtocolError(f"{self.name} has no bounds of single actions; matrix-rl on numbered states has")
-
-    @property
-    def purpose(self) -> str:
-        """What episodes are played for: to earn (`regret`) or to certify a policy (`certificate`)."""
-        return "regret"
-
-    @purpose.setter
-    def purpose(self, purpose: str) -> None:
-        rule = f"must be left out for {self.name} on this problem"
-        fail("explore_for", rule, repr(purpose), "Use MatrixRL with numbered states and without columns.")
-
     def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
         """Choose between compiled and NumPy plans.
 
@@ -439,18 +375,22 @@ class Algorithm(ABC):
         if wanted:
             fail("compiled", "must be left out for an agent without compiled loops", self.name, "Leave it out.")
 
-    def mark(self) -> tuple[Any, ...]:
-        """Return everything that planning, acting and masks change, to go back to; it costs little."""
-        memory = [getattr(self, name) for name in self._memory_names]
-        return self.streams.mark(), self.n_plans, self.masks.reported, memory
+    def mark(self) -> Callable[[], None]:
+        """Return a function that goes back to now, so that an episode that was not finished leaves no trace.
 
-    def rewind(self, mark: tuple[Any, ...]) -> None:
-        """Go back to what `mark` returned, so that an episode that was not finished leaves no trace."""
-        streams, self.n_plans, reported, memory = mark
-        self.streams.rewind(streams)
-        self.masks.take(reported)
-        for name, value in zip(self._memory_names, memory, strict=True):
-            setattr(self, name, value)
+        It covers everything that planning, acting and masks change, and costs little.
+        """
+        streams, n_plans, reported = self.streams.mark(), self.n_plans, self.masks.reported
+        memory = {name: getattr(self, name) for name in self._memory_names}
+
+        def undo() -> None:
+            self.streams.rewind(streams)
+            self.n_plans = n_plans
+            self.masks.take(reported)
+            for name, value in memory.items():
+                setattr(self, name, value)
+
+        return undo
 
     def state(self) -> Arrays:
         """Return everything that is needed to go on bit for bit, as named arrays.
@@ -472,12 +412,18 @@ class Algorithm(ABC):
             refuse_forgotten(self, self._unstarted, state)
         return state
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, NDArray[Any]], *, from_file: bool = False) -> None:
         """Take back what `state` of an algorithm with the same problem, settings and seeds returned.
+
+        Args:
+            state: The named arrays.
+            from_file: Whether names, shapes and types are compared with those of this algorithm, which just started.
 
         Raises:
             InvalidInput, ValueError: The arrays do not fit.
         """
+        if from_file:
+            self._check_state(state)
         episode, logged = int(state["episode"]), Logged(*state[_LOGGED].tolist())
         most = logged.episodes * self.problem.task.horizon
         if not 0 <= logged.episodes <= episode or not logged.episodes <= logged.steps <= most:
@@ -488,19 +434,12 @@ class Algorithm(ABC):
         self.masks.load_state_dict(state)  # before a plan that is kept, which new masks drop
         self.load_learned({name: array for name, array in state.items() if name not in _PROGRESS})
 
-    def check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse arrays of a file whose names, shapes or types are not those of this algorithm, which just started.
-
-        Raises:
-            InvalidInput: The arrays do not fit.
-        """
+    def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse arrays of a file whose names, shapes or types are not those of this algorithm, which just started."""
         check_arrays(state, self.state(), optional=OPTIONAL)
 
-    def start_size(self, problem: Problem) -> float:
-        """Return about how many numbers `start` allocates, where that is more than the problem itself has.
-
-        A file whose arrays are much smaller than that is refused before the start.
-        """
+    def _start_size(self, problem: Problem) -> float:
+        """Return about how many numbers `start` allocates, where that is more than the problem itself has."""
         del problem
         return 0.0
 

@@ -47,6 +47,11 @@ class Claims:
         return 0.0
 
     @property
+    def guarantee(self) -> Guarantee:
+        """Whether a regret bound is proven for these settings."""
+        return Guarantee(False, f"{self._algorithm.name} has no proof here")
+
+    @property
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of certificates, in words; empty if nothing is proven."""
         return ""

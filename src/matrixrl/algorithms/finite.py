@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm
-from matrixrl.algorithms.known_masks import KnownMasks
 from matrixrl.algorithms.plug_ins import check_q, check_q_axes, is_plug_in
+from matrixrl.archive import check_arrays
 from matrixrl.core.backup import Frame, greedy_plan
-from matrixrl.core.greedy import greedy_actions, lowest_first, random_actions, random_rankings, tie_weights
+from matrixrl.core.greedy import random_actions, random_rankings
 from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
-from matrixrl.features import AllowedPart, Features, allowed_part
+from matrixrl.features import AllowedPart, allowed_part
 from matrixrl.problems import Problem, Task
 from matrixrl.records import FloatArray, IntArray, Plan
 
@@ -30,27 +30,19 @@ class FiniteAlgorithm(Algorithm):
     which is the same, because an episode asks each (stage, state) at most once.
 
     Attributes:
+        task: Description of the problem, as far as an agent may know it.
         frame: Horizon, sizes and allowed actions of a plan.
         unit_reward: (A, S) known rewards, mapped to [0, 1].
     """
 
+    task: Task
     frame: Frame
     unit_reward: FloatArray
     q_axes: ClassVar[tuple[str, ...]] = ()
     """Axes of Q of a user's class, ("replica", "action", "state"); needed only where they cannot be checked."""
     _allowed_part: AllowedPart | None = None
     _q_out: FloatArray | None = None
-
-    @property
-    def task(self) -> Task:
-        """Description of the problem, as far as an agent may know it."""
-        return self.problem.finite_task
-
-    @property
-    def features(self) -> Features:
-        """φ and ψ."""
-        assert self.problem.features is not None
-        return self.problem.features
+    _may_learn_masks = True
 
     @property
     def _declared_frame(self) -> Frame:
@@ -67,23 +59,19 @@ class FiniteAlgorithm(Algorithm):
     def _part(self) -> AllowedPart:
         """φ of the allowed pairs, whose constants proofs need; φ itself if all are allowed."""
         if self._allowed_part is None:
-            self._allowed_part = allowed_part(self.features.phi, self.frame.allowed)
+            assert self.problem.features is not None
+            self._allowed_part = allowed_part(self.problem.features.phi, self.frame.allowed)
         return self._allowed_part
 
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return a copy that is ready to play a problem; see `Algorithm.start`.
-
-        Raises:
-            InvalidInput: Q of a user's class has its axes in another order, or that cannot be checked.
-        """
-        started = super().start(problem, seeds)
+    def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        started = super()._started(problem, seeds)
         if type(started) is type(self) and is_plug_in(type(self), "make_plan"):
             check_q_axes(self, started)
         return started
 
     def begin(self) -> None:
         """Map rewards to [0, 1] and take the allowed actions; subclasses call this, then allocate what they learn."""
-        task = self.task
+        self.task = task = self.problem.finite_task
         self.unit_reward = np.ascontiguousarray(task.unit_reward.T)
         self.frame = Frame(
             task.horizon,
@@ -97,29 +85,10 @@ class FiniteAlgorithm(Algorithm):
         )
         self._replica = np.arange(self.n_replicas)
 
-    def _make_masks(self) -> KnownMasks:
-        return KnownMasks(self.problem, self._use_masks)
-
     def _use_masks(self) -> None:
         """Plan with the actions that are allowed, as the environment reported just now."""
         self.frame = replace(self.frame, allowed=self.masks.by_action)
         self._allowed_part = None
-
-    def permitted(self, plan: Any) -> Any:
-        """Return a plan with the best allowed action, by Q, in place of each one that a newer mask forbids.
-
-        This is what an open episode answers in such a state.
-        """
-        frame = self.frame
-        if not isinstance(plan, Plan) or frame.allowed is None or frame.permits(plan.policy):
-            return plan
-        q = self.q_table()
-        for h in range(frame.horizon):
-            frame.exclude(q[:, h], h)
-        ties = tie_weights(lowest_first(frame.n_actions, self.n_replicas), frame.horizon)
-        best = greedy_actions(q, ties[:, None, :, None], axis=2)
-        fits = frame.allowed[plan.policy, np.arange(frame.n_states)]
-        return replace(plan, policy=np.where(fits, plan.policy, best).astype(plan.policy.dtype))
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage, by a plan that is made again from the data at hand: (B,) → (B, A)."""
@@ -131,12 +100,12 @@ class FiniteAlgorithm(Algorithm):
         """Return Q (B, H, A, S) of the plan that all data advise, in unit rewards; no random stream moves."""
         frame = self.frame
         q = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
-        mark, self._q_out = self.mark(), q
+        undo, self._q_out = self.mark(), q
         try:
             self.make_plan()
         finally:
             self._q_out = None
-            self.rewind(mark)
+            undo()
         return q
 
     def act(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
@@ -171,10 +140,6 @@ class FiniteAlgorithm(Algorithm):
         ends = possible.max(axis=1) if sign > 0 else possible.min(axis=1)
         each = zip(values[:, 0, start.states], ends.tolist(), strict=True)
         return np.array([start.mean(at, end, sign=sign) for at, end in each])
-
-    def policy_table(self, plan: Plan) -> IntArray:
-        """Return the table: (B, H, S)."""
-        return plan.policy
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""
@@ -228,20 +193,13 @@ class FiniteAlgorithm(Algorithm):
 
 def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_replicas: int) -> Plan:
     """Return the plan of saved tables, or raise if they do not fit."""
-    plan = Plan(arrays["policy"], arrays["values"], arrays["empty"])
-    fits = (
-        plan.policy.shape == (n_replicas, frame.horizon, frame.n_states)
-        and plan.policy.dtype.kind in "iu"
-        and plan.values.shape == (n_replicas, frame.horizon + 1, frame.n_states)
-        and plan.values.dtype == np.float64
-        and plan.empty.shape == (n_replicas,)
-        and plan.empty.dtype.kind == "i"
-        and set(arrays) == {"policy", "values", "empty"}
-        and 0 <= plan.policy.min() <= plan.policy.max() < frame.n_actions
-        and frame.permits(plan.policy)
-        and not plan.values[:, -1].any()
-        and bool((plan.empty >= 0).all())
-    )
-    if not fits:
+    shape, policy = (n_replicas, frame.horizon, frame.n_states), arrays["policy"]
+    like = {
+        "policy": np.empty(shape, dtype=policy.dtype if policy.dtype.kind in "iu" else np.int64),
+        "values": np.empty((n_replicas, frame.horizon + 1, frame.n_states)),
+        "empty": np.empty(n_replicas, dtype=np.int64),
+    }
+    check_arrays(arrays, like)
+    if not 0 <= policy.min() <= policy.max() < frame.n_actions or not frame.permits(policy):
         raise InvalidInput("the plan does not fit the problem")
-    return plan
+    return Plan(policy, arrays["values"], arrays["empty"])

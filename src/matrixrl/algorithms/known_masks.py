@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
+from matrixrl.core.greedy import greedy_actions, lowest_first, tie_weights
 from matrixrl.errors import InvalidInput
-from matrixrl.problems import Problem
 from matrixrl.problems.action_masks import NOT_PLAYED, REPORTED_MASKS, TRIED, ActionMasks, action_list
-from matrixrl.records import BoolArray, Steps
+from matrixrl.records import BoolArray, Plan, Steps
+
+if TYPE_CHECKING:
+    from matrixrl.algorithms.base import Algorithm
 
 __all__ = ["KnownMasks"]
 
@@ -21,19 +25,21 @@ class KnownMasks:
     """The allowed actions of a problem as far as they are known.
 
     Args:
-        problem: The problem.
-        on_change: Called after a mask was reported; None for an algorithm that cannot learn masks while it plays.
+        algorithm: The algorithm, whose `_use_masks` is called after a mask was reported.
+        may_learn: Whether it can learn masks while it plays.
 
     Attributes:
         reported: Masks that the environment reported so far, another object after each new one; None without any.
         may_be_reported: Whether allowed actions are not declared, so that an environment may report them.
     """
 
-    def __init__(self, problem: Problem, on_change: Callable[[], None] | None) -> None:
-        self._problem, self._on_change = problem, on_change
+    def __init__(self, algorithm: Algorithm, *, may_learn: bool) -> None:
+        self._algorithm: Any = algorithm
+        self._may_learn = may_learn
+        self._problem = problem = algorithm.problem
         self.reported: ActionMasks | None = None
         is_declared = problem.task.allowed is not None or problem.mdp is not None or problem.ignores_masks
-        self.may_be_reported = problem.kind == "finite" and on_change is not None and not is_declared
+        self.may_be_reported = problem.kind == "finite" and may_learn and not is_declared
         self._tried: BoolArray | None = None  # (S, A) pairs that were learned from, where masks may be reported
         if self.may_be_reported:
             task = problem.finite_task
@@ -63,7 +69,7 @@ class KnownMasks:
         Raises:
             InvalidInput: Another mask was reported for the state, or the algorithm cannot learn masks.
         """
-        if self._on_change is None:
+        if not self._may_learn:
             rule = "must be given for this algorithm, which cannot learn masks while it plays"
             fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
         task, s = self._problem.finite_task, int(state)
@@ -82,8 +88,23 @@ class KnownMasks:
         """Use these reported masks from now on."""
         if reported is not self.reported:
             self.reported = reported
-            assert self._on_change is not None
-            self._on_change()
+            self._algorithm._use_masks()
+
+    def permitted(self, plan: Any) -> Any:
+        """Return a plan with the best allowed action, by Q, in place of each one that a newer mask forbids.
+
+        This is what an open episode answers in such a state.
+        """
+        algorithm = self._algorithm
+        if not isinstance(plan, Plan) or algorithm.frame.allowed is None or algorithm.frame.permits(plan.policy):
+            return plan
+        frame, q = algorithm.frame, algorithm.q_table()
+        for h in range(frame.horizon):
+            frame.exclude(q[:, h], h)
+        ties = tie_weights(lowest_first(frame.n_actions, len(q)), frame.horizon)
+        best = greedy_actions(q, ties[:, None, :, None], axis=2)
+        fits = frame.allowed[plan.policy, np.arange(frame.n_states)]
+        return replace(plan, policy=np.where(fits, plan.policy, best).astype(plan.policy.dtype))
 
     def note(self, steps: Steps) -> None:
         """Take note of the pairs that were learned from."""

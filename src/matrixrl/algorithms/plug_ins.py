@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
+import marshal
 import pickle
 from dis import get_instructions
 from functools import cache
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,19 +54,16 @@ def check_q_axes(unstarted: FiniteAlgorithm, started: FiniteAlgorithm) -> None:
     If two of B, A and S are equal, the algorithm plans once on a small problem in which they differ. One that cannot
     plan there declares ``q_axes = ("replica", "action", "state")``.
     """
-    declared, task = started.q_axes, started.task
-    if declared not in ((), _Q_AXES):
-        fail("q_axes", f"must be {_Q_AXES}, or be left out", shown(declared), "Return Q[b, a, s].")
+    task = started.task
     sizes = started.n_replicas, task.n_actions, task.n_states
-    if declared or len(set(sizes)) == len(sizes):
+    if started.q_axes == _Q_AXES or len(set(sizes)) == len(sizes):
         return
     n_replicas, n_actions, n_states = _PROBE
     small = Task(np.zeros((n_states, n_actions)), min(task.horizon, 2), reward_range=task.reward_range)
     words = f"{started.name} on a problem of {n_states} states and {n_actions} actions"
     try:
-        probe = copy.deepcopy(unstarted)._start(read_problem(small, measure_regret=False), range(n_replicas))
-        probe.make_plan()
-    except (InvalidInput, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        copy.deepcopy(unstarted)._start(read_problem(small, measure_regret=False), range(n_replicas)).make_plan()
+    except Exception as error:  # of a user's class
         if getattr(error, "argument", None) == "Q":
             raise InvalidInput(f"{words}: {error}") from error
         rule = f"must be declared, as two of B, A, S = {', '.join(map(str, sizes))} are equal"
@@ -114,36 +112,32 @@ def _assigned(kind: type) -> frozenset[str]:
 def _same(one: Any, other: Any, owner: Algorithm, other_owner: Algorithm) -> bool:
     """Return whether attributes of two algorithms are equal in all their parts; False if that cannot be found out."""
     try:
-        return one is other or _Fingerprint.of(one, owner) == _Fingerprint.of(other, other_owner)
+        return one is other or _written(one, owner) == _written(other, other_owner)
     except Exception:  # noqa: BLE001  # of a user's class, which cannot be taken apart
         return False
 
 
-class _Fingerprint(pickle.Pickler):
-    """Writes an object as bytes that are equal for equal objects; functions by their code and what they refer to."""
+def _written(value: Any, owner: Algorithm) -> bytes:
+    """Return an attribute of an algorithm as bytes that are equal for equal objects."""
+    out = io.BytesIO()
+    writer = _Writer(out)
+    writer.owner = owner
+    writer.dump(value)
+    return out.getvalue()
+
+
+class _Writer(pickle.Pickler):
+    """Writes marks for what both algorithms have, and functions by their code and what they refer to."""
 
     owner: Algorithm
 
-    @classmethod
-    def of(cls, value: Any, owner: Algorithm) -> bytes:
-        """Return the bytes of an attribute of an algorithm."""
-        out = io.BytesIO()
-        writer = cls(out)
-        writer.owner = owner
-        writer.dump(value)
-        return out.getvalue()
-
     def persistent_id(self, value: Any) -> Any:
-        """Return a mark for what both algorithms have: themselves, the problem and classes."""
         if value is self.owner:
             return "owner"
         return id(value) if value is self.owner.problem or isinstance(value, type) else None
 
     def reducer_override(self, value: Any) -> Any:
-        """Take functions apart, which pickle refers to by name or refuses."""
-        if isinstance(value, FunctionType):
-            cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return list, ([value.__code__, value.__defaults__, value.__kwdefaults__, cells],)
-        if isinstance(value, CodeType):
-            return list, ([value.co_code, value.co_consts, value.co_names],)
-        return NotImplemented
+        if not isinstance(value, FunctionType):
+            return NotImplemented
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return list, ([marshal.dumps(value.__code__), value.__defaults__, value.__kwdefaults__, cells],)

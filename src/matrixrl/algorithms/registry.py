@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from matrixrl.algorithms.base import Algorithm
@@ -11,13 +11,13 @@ from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, KindStarter, St
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
-from matrixrl.references import is_reference, load_reference
+from matrixrl.references import code_of, is_reference, load_reference
 from matrixrl.settings import Settings
 
 __all__ = [
     "OBJECT_SETTINGS",
     "algorithm_class",
-    "import_algorithm",
+    "known_reward",
     "make_algorithm",
     "saved_class",
     "setting_names",
@@ -77,6 +77,14 @@ def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -
     return found
 
 
+def known_reward(unstarted: Startable) -> bool | None:
+    """Return whether an agent is given the rewards; None if it learns them only where the problem has none."""
+    if isinstance(unstarted, KindStarter):
+        return unstarted.settings.get("known_reward")
+    given: bool | None = getattr(unstarted.settings, "known_reward", True)
+    return given
+
+
 def setting_names(agent: Any) -> set[str]:
     """Return the names of all settings of an algorithm, a name or a class; no names for what is none of them."""
     kind = DefaultStarter if agent is None else agent
@@ -84,28 +92,21 @@ def setting_names(agent: Any) -> set[str]:
         from matrixrl.algorithms.named import ALGORITHMS  # imports all algorithms
 
         kind = ALGORITHMS.get(agent)
+    return {name for form in _forms_of(kind) for name in getattr(form, "settings_class", Settings).names()}
+
+
+def _forms_of(kind: Any) -> Iterable[Any]:
+    """Return the algorithms that an unstarted agent, or its class, may become."""
     is_choice = isinstance(kind, KindStarter) or (isinstance(kind, type) and issubclass(kind, KindStarter))
-    forms = kind.forms().values() if is_choice else [kind]
-    return {name for form in forms for name in getattr(form, "settings_class", Settings).names()}
+    return kind.forms().values() if is_choice else [kind]
 
 
 def saved_class(code: str) -> type[Algorithm] | None:
     """Return the class of the library that a file names as ``package.module:Name``, or None for a user's own."""
-    from matrixrl.algorithms.named import CLASSES  # imports all algorithms
+    from matrixrl.algorithms.named import ALGORITHMS  # imports all algorithms
 
-    return CLASSES.get(code)
-
-
-def import_algorithm(code: str, settings: Mapping[str, Any], *, trust_code: bool) -> Startable:
-    """Return a user's own algorithm that a file names as ``package.module:Name``, made with saved settings."""
-    if not is_reference(code):
-        fail("algorithm", "must be passed to load, as nothing can import it", code, "Pass it to load.")
-    found = algorithm_class(code, trust_code=trust_code)
-    try:
-        return found(**settings)
-    except TypeError as error:
-        remedy = "Pass it to load as algorithm=…."
-        raise InvalidInput(f"algorithm {code!r} cannot be made with {sorted(settings)} ({error}). {remedy}") from error
+    forms = (form for kind in ALGORITHMS.values() for form in _forms_of(kind))
+    return next((form for form in forms if code_of(form) == code), None)
 
 
 def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, Any]:

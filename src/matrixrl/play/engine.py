@@ -69,19 +69,19 @@ class Engine:
         steps, last_plan, off_plan = world.play(algorithm, plan)
         if certify is not None and self.certifies_first_state:
             certificate = certify(plan, steps.states[0, 0])
-        is_certifying = algorithm.purpose == "certificate"
+        is_certifying = algorithm.certifier.purpose == "certificate"
         return Finished(last_plan, steps, off_plan, is_certifying, world.draws_starts, certificate, plan)
 
     def undone_unless_learned(self, play: Callable[[], R]) -> R:
         """Call a function that plays; put the random streams back if it fails before anything was learned."""
         algorithm, world = self.algorithm, self.world
         assert world is not None
-        n, streams, planning = algorithm.episode, world.mark(), algorithm.mark()
+        n, streams, undo_plan = algorithm.episode, world.mark(), algorithm.mark()
         try:
             return play()
         except BaseException:
             if algorithm.episode == n:
-                algorithm.rewind(planning)
+                undo_plan()
                 world.rewind(streams)
             raise
 

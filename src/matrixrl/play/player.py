@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.algorithms import Algorithm, UCMatrixRL
-from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
+from matrixrl.algorithms.matrix_rl.algorithm import KeptPlan
 from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL
 from matrixrl.checks import fail
 from matrixrl.core import Level
@@ -255,7 +255,7 @@ class CompiledPlayer:
         )
         self._bounds = self._make_bounds(certifies=self._certify, n_episodes=n_episodes)
         self._kept = self._new_kept()
-        plan, visits = algorithm.kept.plan, algorithm.kept.sizes
+        plan, visits = algorithm._kept.plan, algorithm._kept.sizes
         if visits is not None:
             self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
             self._kept.upper[:] = [float(np.dot(values[0], self._mdp.task.start)) for values in plan.values]
@@ -363,4 +363,4 @@ class CompiledPlayer:
         if kept.growth > 0.0:
             actions = kept.policy.astype(np.min_scalar_type(self._mdp.n_actions - 1))
             plan = Plan(actions, kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64))
-            algorithm.kept = KeptPlan(plan, kept.visits.astype(np.float64))
+            algorithm._kept = KeptPlan(plan, kept.visits.astype(np.float64))

@@ -25,7 +25,7 @@ def _identity_of(simulation: Simulation) -> dict[str, Any]:
     """Return what a state belongs to, as plain data: the problem, the algorithm, what it was made with, the seeds."""
     algorithm, problem = simulation.algorithm, simulation.problem
     settings = algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {}
-    recipe = getattr(algorithm, "recipe", {})
+    recipe = getattr(algorithm, "_recipe", {})
     left_out = set(getattr(algorithm.settings, "IN_FEATURES", ()))  # they are in the fingerprint of the features
     features = {} if problem.features is None else fingerprint_of_features(problem.features)
     identity = {
@@ -94,8 +94,7 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
             raise InvalidInput(f"it belongs to a simulation that differs in {', '.join(differing)}")
         learned = {n.removeprefix(_PREFIX): arrays.pop(n) for n in list(arrays) if n.startswith(_PREFIX)}
         check_arrays(arrays, {n: array for n, array in _arrays_of(simulation).items() if not n.startswith(_PREFIX)})
-        simulation.algorithm.check_state(learned)
-        simulation.algorithm.restore(learned)
+        simulation.algorithm.restore(learned, from_file=True)
         simulation.world.from_array(arrays["world"])
         simulation.done, simulation.ledger.alarmed = header["done"], arrays["alarmed"]
         simulation.ledger.least_upper = arrays["least_upper"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.algorithms.registry import setting_names, split_features
+from matrixrl.algorithms.registry import known_reward, setting_names, split_features
 from matrixrl.envs import checked_settings, open_problem, refuse_env_settings
 from matrixrl.play.results import RunResult, join_results
 from matrixrl.play.simulation import Simulation, checked_seeds, listed_seeds, plays_in_batches
@@ -59,7 +59,7 @@ class SeedRuns:
     def _open(self) -> Problem:
         env, env_settings, trust_code = self._given
         return open_problem(
-            env, env_settings, trust_code=trust_code, known_reward=self._unstarted.known_reward, **self._reading
+            env, env_settings, trust_code=trust_code, known_reward=known_reward(self._unstarted), **self._reading
         )
 
     def _simulate(self, problem: Problem, seeds: list[int]) -> Simulation:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL, make_algorithm
-from matrixrl.algorithms.registry import split_features
+from matrixrl.algorithms.registry import known_reward, split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.core.start import Start
 from matrixrl.envs import open_problem
@@ -123,14 +123,13 @@ class Simulation:
                     rule = "must be left out for a Problem that was read before"
                     fail(name, rule, shown(value), "Read it with that option.")
         unstarted = make_algorithm(agent, settings, trust_code=trust_code)
-        unstarted.announce(self.total)
-        options |= {"known_reward": unstarted.known_reward, "measure_regret": measure_regret, "trust_code": trust_code}
+        options |= {"known_reward": known_reward(unstarted), "measure_regret": measure_regret, "trust_code": trust_code}
         problem = env if isinstance(env, Problem) else open_problem(env, self.env_settings, **options)
         if problem.env is None and not plays_in_batches(problem):
             fail("env", "must be an environment or an MDP to play in", problem.name, "A Task is for ask and tell.")
         if not plays_in_batches(problem) and len(self.seeds) > 1:
             fail("seeds", "must be one where P is not known", len(self.seeds), "run_seeds plays one after the other.")
-        self.algorithm: Algorithm = unstarted.start(problem, self.seeds)
+        self.algorithm: Algorithm = unstarted.start(problem, self.seeds, n_episodes=self.total)
         self.problem = self.algorithm.problem
         if certify and not self.algorithm.claims.certifies:
             rule = f"must be left out for {self.algorithm.name}, which has no certificates"
@@ -146,7 +145,7 @@ class Simulation:
         """Measures exact regret; None where P is not known."""
         every = self.problem.regret_every if isinstance(env, Problem) and measure_regret is True else every
         self._asks_for_regret = every > 0 and self.problem.regret_every > 0
-        measures = self._asks_for_regret and mdp is not None and self.algorithm.has_policy_table
+        measures = self._asks_for_regret and mdp is not None and self.algorithm._has_policy_table
         self.regret_every = every if measures else 0
         """Regret is measured in every so many episodes, from the first one on; 0 if it is not measured."""
         self.world: TableWorld | EnvWorld
@@ -245,7 +244,7 @@ class Simulation:
         else:
             advice = self.algorithm.advice()  # changes nothing
             if self.certify:
-                self.algorithm.certify(advice)
+                self.algorithm.certifier.certify(advice)
         self._is_prepared = True
 
     def _next_chunk(self) -> int:
@@ -320,7 +319,7 @@ class Simulation:
 
     def _certify(self, plan: Any, first_state: Any) -> Bounds:
         start = None if first_state is None else Start.at(first_state)
-        return self.algorithm.certify(self.algorithm.permitted(plan), start)
+        return self.algorithm.certifier.certify(self.algorithm.masks.permitted(plan), start)
 
     def _play_compiled(self, player: CompiledPlayer, count: int) -> None:
         assert isinstance(self.world, TableWorld)
@@ -353,6 +352,7 @@ class Simulation:
     def result(self) -> RunResult:
         """Return what was played so far."""
         n, problem, algorithm = self.played, self.algorithm.problem, self.algorithm
+        sizes = getattr(algorithm, "n_features", None)  # of maps that grow with the data
         return RunResult(
             env=problem.name,
             env_settings=self.env_settings,
@@ -360,7 +360,7 @@ class Simulation:
             settings=algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {},
             horizon=problem.task.horizon,
             sizes=self.sizes(),
-            n_features=algorithm.n_features(),
+            n_features=[problem.dimensions[0]] * len(self.seeds) if sizes is None else sizes(),
             seeds=self.seeds,
             optimal_value=self.optimal_value,
             earns_from_zero=(problem.task.reward_range or (-1.0, 0.0))[0] >= 0.0,
@@ -419,5 +419,5 @@ class Simulation:
         if self._compiled is not None:
             bounds = Bounds(*self._compiled.certify_advice(), np.zeros(len(self.seeds), dtype=np.int64))
         else:
-            bounds = algorithm.certify(algorithm.advice())
+            bounds = algorithm.certifier.certify(algorithm.advice())
         return self.ledger.final_certificates(bounds)

@@ -109,7 +109,7 @@ def test_only_what_a_paper_proves_is_called_proven():
 def test_states_of_another_problem_are_refused(name, key):
     agent, other = agent_of(name, EASY, [0]), agent_of(name, LAKE, [0]).state()
     with pytest.raises(InvalidInput, match="must have shape"):
-        agent.check_state({**agent.state(), key: other[key]})
+        agent._check_state({**agent.state(), key: other[key]})
 
 
 def test_a_saved_plan_has_actions_of_the_problem():

@@ -196,9 +196,9 @@ def test_posterior_draws_have_the_moments_of_dirichlet_and_beta_laws(rng):
 def test_psrl_plays_what_is_optimal_for_its_draw(rng):
     agent = agent_of("psrl", known_reward=False)
     teach(agent, rng, 5)
-    mark = agent.mark()
+    undo = agent.mark()
     p, reward = agent.draw_transitions()[0].reshape(A, S, S), agent.draw_rewards()[0]
-    agent.rewind(mark)
+    undo()
     best = solve(FiniteMDP(p.transpose(1, 0, 2), reward.T, H))
     np.testing.assert_allclose(agent.plan().values[0], best.values, atol=EXACT)
 

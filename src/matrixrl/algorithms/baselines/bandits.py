@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets
 from matrixrl.algorithms.baselines.kernel_ucbvi import rbf
 from matrixrl.algorithms.baselines.linear import EllipsoidSettings, RewardModel, norm_bound, oful_radius
@@ -40,9 +38,9 @@ class LinearBandit(Baseline):
 
     model: RewardModel
 
-    def check_problem(self, problem: Problem) -> None:
+    def _check_problem(self, problem: Problem) -> None:
         """Refuse a problem whose episodes have more than one step."""
-        super().check_problem(problem)
+        super()._check_problem(problem)
         horizon = problem.task.horizon
         if horizon != 1:
             fail("horizon", f"must be 1 for {self.name}, a bandit algorithm", horizon, "Use lsvi-ucb instead.")
@@ -51,7 +49,7 @@ class LinearBandit(Baseline):
         """Return the regression of rewards."""
         return RewardModel(self.features.phi, self.n_replicas, self.settings.ridge)
 
-    def start_size(self, problem: Problem) -> float:
+    def _start_size(self, problem: Problem) -> float:
         """Return the size of the design, if it is a matrix."""
         d, _ = problem.dimensions
         return 0.0 if d == problem.finite_task.n_pairs else float(d * d)
@@ -158,9 +156,8 @@ class KernelUCB(LinearBandit):
     settings: KernelUCBSettings
     no_proof = "the theorem is about SupKernelUCB, which splits its data so that rewards are independent"
 
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return a copy that plays in coordinates of the kernel, in place of the features of the problem."""
-        self.check_problem(problem)
+    def _with_features(self, problem: Problem) -> Problem:
+        """Return the problem in coordinates of the kernel, in place of its own features."""
         settings, task = self.settings, problem.finite_task
         features = kernel_features(
             problem.state_points(),
@@ -168,11 +165,7 @@ class KernelUCB(LinearBandit):
             k_phi=lambda x, y: rbf(x, y, settings.length_scale),
             action_correlation=settings.action_correlation,
         ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
-        return self.start_prepared(replace(problem, features=features, pseudo=features.psi.pseudo), seeds)
-
-    def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Start on a problem whose features are those of the kernel."""
-        return super().start(problem, seeds)
+        return replace(problem, features=features, pseudo=features.psi.pseudo)
 
     def paper_radius(self) -> FloatArray:
         """Return η = √(2 ln(2TA/δ)) of Theorem 1 (Valko et al. 2013); widths are σ/√γ as in their Algorithm 1: (B,)."""

@@ -13,6 +13,7 @@ from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption, refuted_rewards
 from matrixrl.core.greedy import lowest_first
+from matrixrl.features import Features
 from matrixrl.records import FloatArray, Guarantee, Plan, Steps
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -77,6 +78,7 @@ class Baseline(FiniteAlgorithm):
     model has no `learned_parts` and overrides `learn_episode`.
 
     Attributes:
+        features: φ and ψ.
         model: What is learned: an object with `update(steps)`, `steps_at_once`, `state_dict` and `load_state_dict`.
         learned_parts: Attributes that hold models; they are saved together with the arrays of `learned_names`.
         no_proof: Why no setting has a proven bound, empty if nothing is known of one; None if some have.
@@ -88,12 +90,16 @@ class Baseline(FiniteAlgorithm):
     no_proof: ClassVar[str | None] = ""
     stages_are_proven: ClassVar[bool] = False
     model: Any
+    features: Features
     _refutation: tuple[str | None] | None = None  # computed when a claim is asked for
 
     def begin(self) -> None:
         """Make the model; a subclass may allocate more."""
         super().begin()
+        assert self.problem.features is not None
+        self.features = self.problem.features
         self.model = self.make_model() if "model" in self.learned_parts else None
+        self.steps_at_once = 1 if self.model is None else int(self.model.steps_at_once)
 
     def make_model(self) -> Any:
         """Return the model without data."""
@@ -153,11 +159,6 @@ class Baseline(FiniteAlgorithm):
     def learn_episode(self, steps: Steps) -> None:
         """Learn from H steps in each replica, whose rewards are in [0, 1], and 0 for a step that was not taken."""
         self.model.update(steps)
-
-    @property
-    def steps_at_once(self) -> int:
-        """Number of steps of several episodes that are learned from together; 1 for each episode alone."""
-        return 1 if self.model is None else int(self.model.steps_at_once)
 
     def estimated_plan(self) -> Plan:
         """Return the plan that is greedy in P̂ and the mean rewards of counts, ties to the lowest action."""

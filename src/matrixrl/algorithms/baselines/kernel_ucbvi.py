@@ -85,7 +85,7 @@ class KernelUCBVI(Baseline):
         self.similarity = np.eye(task.n_states)  # an end state that the points leave out is like no other state
         self.similarity[: len(points), : len(points)] = rbf(points, points, self.bandwidth)
 
-    def start_size(self, problem: Problem) -> float:
+    def _start_size(self, problem: Problem) -> float:
         """Return the size of the tables of next states."""
         task = problem.finite_task
         groups = 1 if self.settings.stages == "pooled" else task.horizon

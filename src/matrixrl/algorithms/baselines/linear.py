@@ -215,7 +215,7 @@ class LeastSquares(Baseline):
         phi, chosen = self.features.phi, self.settings
         return LinearModel(phi, self.n_replicas, self.task.horizon, ridge=chosen.ridge, stages=chosen.stages)
 
-    def start_size(self, problem: Problem) -> float:
+    def _start_size(self, problem: Problem) -> float:
         """Return the size of Σ φψᵀ of all regressions."""
         d, groups = problem.dimensions[0], 1 if self.settings.stages == "pooled" else problem.task.horizon
         return float(groups * d * max(d, problem.finite_task.n_states))

@@ -51,7 +51,7 @@ class OptimisticQ(Baseline):
         shape = (self.n_replicas, frame.horizon, frame.n_actions, frame.n_states)
         self.q: FloatArray = np.broadcast_to(self._cap[:, None, None], shape).copy()
 
-    def start_size(self, problem: Problem) -> float:
+    def _start_size(self, problem: Problem) -> float:
         """Return the size of Q."""
         return float(problem.task.horizon * problem.task.n_actions * problem.finite_task.n_states)
 
@@ -310,7 +310,7 @@ class UCRL2(Baseline):
         self.kept_values: FloatArray = np.zeros((n, horizon + 1, n_states))
         self.kept_counts: FloatArray = np.zeros_like(self.model.counts)
 
-    def start_size(self, problem: Problem) -> float:
+    def _start_size(self, problem: Problem) -> float:
         """Return the size of the table of next states."""
         return float(problem.task.n_actions * problem.finite_task.n_states**2)
 

@@ -201,7 +201,7 @@ class UCRLVTR(Baseline):
         self.reward_norm = norm_bound(self._part.phi)
         self.played = np.zeros((self.n_replicas, self.task.horizon + 1, self.task.n_states))
 
-    def start_size(self, problem: Problem) -> float:
+    def _start_size(self, problem: Problem) -> float:
         """Return the size of the regression of values: a matrix, or one for each pair if φ is one-hot."""
         d, d_psi = problem.dimensions
         assert problem.features is not None

@@ -53,17 +53,13 @@ class RandomPlay(Baseline):
 
     def begin(self) -> None:
         """Prepare tables where states are numbered."""
-        if self.has_policy_table:
+        self._has_policy_table = self.problem.kind == "finite"
+        if self._has_policy_table:
             super().begin()
-
-    @property
-    def has_policy_table(self) -> bool:
-        """Whether actions are drawn for all states at once, which they are not on vectors."""
-        return self.problem.kind == "finite"
 
     def make_plan(self) -> Plan | RandomActions:
         """Return a newly drawn table for each replica, or a plan without tables on vectors."""
-        if not self.has_policy_table:
+        if not self._has_policy_table:
             return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
         task, n = self.task, self.n_replicas
         policy = np.stack([self._draw_actions(rng) for rng in self.streams["agent"]])
@@ -106,7 +102,7 @@ class RandomPlay(Baseline):
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
         """Return the plan of one replica whose `arrays` were saved."""
-        if self.has_policy_table:
+        if self._has_policy_table:
             return super().plan_from_arrays(arrays)
         if set(arrays) != {"empty"}:
             raise InvalidInput("the plan does not fit the problem")
@@ -168,8 +164,8 @@ class EpsilonGreedy(Baseline):
 
     def advice(self) -> Plan:
         """Return the greedy plan, without exploration; no random stream moves."""
-        mark = self.mark()
+        undo = self.mark()
         try:
             return self._greedy_in_counts()
         finally:
-            self.rewind(mark)
+            undo()

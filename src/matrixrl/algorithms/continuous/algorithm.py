@@ -130,9 +130,9 @@ class ContinuousMatrixRL(VectorAlgorithm):
         words = "continuous states: the kernel is approximated and exploration is tuned, so nothing is proven"
         return Guarantee(False, words)
 
-    def check_problem(self, problem: Problem) -> None:
+    def _check_problem(self, problem: Problem) -> None:
         """Refuse continuous actions, of which there is no kernel here."""
-        super().check_problem(problem)
+        super()._check_problem(problem)
         if isinstance(problem.actions, BoxCodec):
             remedy = "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions, or use KernelControl."
             fail("action_space", f"must be finite for {self.name}", str(problem.actions), remedy)
@@ -178,12 +178,12 @@ class ContinuousMatrixRL(VectorAlgorithm):
             anchors=chosen.anchors,
         )
 
-    def check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Refuse arrays that do not fit; a map may have been fitted to states."""
         fitted = (f"{b}_map_fitted" for b in range(self.n_replicas))
         check_arrays(state, self.state(), optional=(*OPTIONAL, *fitted))
 
-    def start_size(self, problem: Problem) -> float:
+    def _start_size(self, problem: Problem) -> float:
         """Return the size of the Gram matrices of a map that needs no data, and of random features."""
         task = problem.task
         assert isinstance(task, ContinuousTask)

@@ -54,9 +54,9 @@ class ContinuousControl(VectorAlgorithm):
         words = "measured, not proven: plans trust a fitted model of the dynamics, and the range of rewards seen so far"
         return Guarantee(False, words)
 
-    def check_problem(self, problem: Problem) -> None:
+    def _check_problem(self, problem: Problem) -> None:
         """Refuse problems with too many dimensions for a kernel."""
-        super().check_problem(problem)
+        super()._check_problem(problem)
         task = problem.task
         assert isinstance(task, ContinuousTask)
         if task.n_coordinates > MOST_COORDINATES:

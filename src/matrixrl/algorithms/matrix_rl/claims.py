@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.plug_ins import is_plug_in
@@ -12,9 +12,6 @@ from matrixrl.core.sets import LikelihoodSet, MatrixSet
 from matrixrl.display import confidence
 from matrixrl.problems import Task
 from matrixrl.records import Guarantee
-
-if TYPE_CHECKING:
-    from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 
 __all__ = ["MatrixRLClaims"]
 
@@ -33,11 +30,6 @@ class MatrixRLClaims(Claims):
         return self._algorithm.model
 
     @property
-    def given(self) -> GivenRewards:
-        given: GivenRewards = self._algorithm.rewards.given
-        return given
-
-    @property
     def returns_delta(self) -> float:
         """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
         return float(self._model.confidence.returns_delta)
@@ -54,7 +46,7 @@ class MatrixRLClaims(Claims):
     def _proof(self) -> Guarantee:
         """Whether `bound` and the gaps of what is played are proven to bound regret (docs/proofs.md, 7.1)."""
         return (
-            Guarantee.unless(self._own_words(), self.given.words())
+            Guarantee.unless(self._own_words(), self._algorithm._rewards.words())
             and self._model.confidence.guarantee
             and Guarantee.unless(self.refutation(), self._model.rounding_words(regret=True))
         )
@@ -145,20 +137,20 @@ class MatrixRLClaims(Claims):
     @property
     def withdrawn(self) -> str | None:
         """Why bounds do not hold as they are, as observed rewards say: outside the range, or not as given."""
-        return super().withdrawn or self.given.words()
+        return super().withdrawn or self._algorithm._rewards.words()
 
     def _certificate(self, alarmed: bool) -> Guarantee:
         """Return whether a certificate is proven to hold with probability 1 − δ at all times."""
         alarm = MatrixRLClaims.alarm_words(self, "misspecification alarm") if alarmed else None
         return (
-            Guarantee.unless(self._own_words(), alarm, self.given.words())
+            Guarantee.unless(self._own_words(), alarm, self._algorithm._rewards.words())
             and self._model.confidence.certificate_guarantee
             and Guarantee.unless(self.refutation(), self._model.rounding_words(regret=False))
         )
 
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
-        refuted = self.given.words()
+        refuted: str | None = self._algorithm._rewards.words()
         if refuted is not None:
             return refuted
         what = "P or the rewards" if self._model.confidence.watches_rewards else "P"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
+from matrixrl.algorithms.matrix_rl.algorithm import KeptPlan, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
-from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.checks import fail
 from matrixrl.core import Clock
@@ -87,8 +86,8 @@ class DoublingMatrixRL(UCMatrixRL):
             super().update(steps, plan, n_episodes=n_episodes)
             if not self.settings.keep_data and self.clock.episode == 1:
                 self.model.forget()
-                self.rewards.forget()
-                self.kept = KeptPlan()
+                self._rewards.forget()
+                self._kept = KeptPlan()
 
     def update_from_log(self, log: StepLog) -> None:
         """Refuse to learn from logs if data are forgotten."""

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
-from matrixrl.features import Features
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
+from matrixrl.references import load_reference
 from matrixrl.settings import Settings, real, setting
 
 __all__ = ["DefaultStarter", "FiniteKernelMatrixRL", "KernelSettings", "KernelStarter", "KindStarter", "Startable"]
@@ -32,22 +32,6 @@ class KernelSettings(MatrixRLSettings):
     IN_FEATURES: ClassVar[tuple[str, ...]] = ("points", "k_phi", "k_psi")
     """Settings that are part of the features once these are computed, so that a saved agent does not need them."""
 
-    def make_features(self, problem: Problem) -> Features:
-        """Return the features of the kernels on the states of a finite problem."""
-        from matrixrl.features import kernel_features
-
-        task = problem.finite_task
-        points = problem.state_points(self.points)
-        k_phi = self.k_phi
-        if k_phi is None:
-            from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
-
-            k_phi = RBF(self.length_scale)
-        features = kernel_features(
-            points, task.n_actions, k_phi=k_phi, k_psi=self.k_psi, action_correlation=self.action_correlation
-        )
-        return features.cover(task.n_states, task.n_actions, task.end_state, task.end_words)
-
 
 class FiniteKernelMatrixRL(UCMatrixRL):
     """UC-MatrixRL in coordinates of kernels of states: neighbours share what is learned.
@@ -62,54 +46,52 @@ class FiniteKernelMatrixRL(UCMatrixRL):
     settings: KernelSettings
     _may_count = False  # a kernel says that neighbours share data, however short its length scale is
 
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return a copy that is ready to play a problem through its kernels."""
-        self.check_problem(problem)
-        features = self.settings.make_features(problem)
-        return self.start_prepared(replace(problem, features=features, pseudo=features.psi.pseudo), seeds)
+    def _with_features(self, problem: Problem) -> Problem:
+        """Return the problem with the features of the kernels on its states."""
+        from matrixrl.features import kernel_features
 
-    def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Start on a problem whose features are those of the kernels."""
-        return super().start(problem, seeds)
+        chosen, task = self.settings, problem.finite_task
+        k_phi = chosen.k_phi
+        if k_phi is None:
+            from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
+
+            k_phi = RBF(chosen.length_scale)
+        points, correlation = problem.state_points(chosen.points), chosen.action_correlation
+        found = kernel_features(points, task.n_actions, k_phi=k_phi, k_psi=chosen.k_psi, action_correlation=correlation)
+        features = found.cover(task.n_states, task.n_actions, task.end_state, task.end_words)
+        return replace(problem, features=features, pseudo=features.psi.pseudo)
 
 
 class KindStarter:
-    """Starts the form of an agent that fits the kind of states of a problem."""
+    """Starts the form of an agent that fits the kind of states of a problem.
+
+    Attributes:
+        name: Name on the command line and in specs.
+        settings: Settings as they were given; their names and checks follow from the form.
+    """
 
     name: ClassVar[str]
+    _forms: ClassVar[tuple[str, str]]  # on numbered states and functions of states, on vectors; imported when used
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
 
     @classmethod
     def forms(cls) -> dict[Kind, type[Algorithm]]:
         """Return the algorithm of each kind of states; those on vectors are imported now."""
-        raise NotImplementedError
+        numbered, vectors = (load_reference("agent", code, trust_code=True) for code in cls._forms)
+        return {"finite": numbered, "functional": numbered, "continuous": vectors}
 
-    def __init__(self, **settings: Any) -> None:
-        self._settings = settings
-        self._n_episodes: int | None = None
+    def form_for(self, problem: Problem, n_episodes: int | None = None) -> Algorithm:
+        """Return the form for the states of a problem, not started; see `Algorithm.form_for`."""
+        return self.forms()[problem.kind](**self.settings).form_for(problem, n_episodes)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._settings.items())})"
-
-    @property
-    def known_reward(self) -> bool | None:
-        """Whether the agent is given the rewards; None if it learns them only where the problem has none."""
-        given: bool | None = self._settings.get("known_reward")
-        return given
-
-    def announce(self, n_episodes: int) -> None:
-        """Remember how many episodes will be played."""
-        self._n_episodes = n_episodes
-
-    def form_for(self, problem: Problem) -> Algorithm:
-        """Return the form for the states of a problem, not started."""
-        chosen = self.forms()[problem.kind](**self._settings)
-        if self._n_episodes is not None:
-            chosen.announce(self._n_episodes)
-        return chosen.form_for(problem)
-
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return the started form."""
-        return self.form_for(problem).start(problem, seeds)
+    def start(self, problem: Problem, seeds: Sequence[int], *, n_episodes: int | None = None) -> Algorithm:
+        """Return the started form; see `Algorithm.start`."""
+        return self.form_for(problem, n_episodes).start(problem, seeds)
 
 
 class KernelStarter(KindStarter):
@@ -120,26 +102,14 @@ class KernelStarter(KindStarter):
     """
 
     name = "kernel-matrix-rl"
-
-    @classmethod
-    def forms(cls) -> dict[Kind, type[Algorithm]]:
-        """Return the algorithm of each kind of states."""
-        from matrixrl.algorithms.continuous import ContinuousMatrixRL
-
-        return {"finite": FiniteKernelMatrixRL, "functional": FiniteKernelMatrixRL, "continuous": ContinuousMatrixRL}
+    _forms = ("matrixrl.algorithms.matrix_rl.kernel:FiniteKernelMatrixRL", "matrixrl.algorithms:ContinuousMatrixRL")
 
 
 class DefaultStarter(KindStarter):
     """MatrixRL on numbered states and functions of states, KernelControl on vectors: the agent if none is named."""
 
     name = "matrix-rl"
-
-    @classmethod
-    def forms(cls) -> dict[Kind, type[Algorithm]]:
-        """Return the algorithm of each kind of states."""
-        from matrixrl.algorithms.control import ContinuousControl
-
-        return {"finite": UCMatrixRL, "functional": UCMatrixRL, "continuous": ContinuousControl}
+    _forms = ("matrixrl.algorithms:UCMatrixRL", "matrixrl.algorithms:ContinuousControl")
 
 
 Startable = Algorithm | KindStarter

@@ -104,7 +104,7 @@ class GivenRewards:
             f"{mean:.6g} on average in {visits:.0f} visit{'s' * (visits > 1)} (or a δ event)"
         )
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the pairs with data (n,), their data (n, 2 + N_BETS) and what was refuted (B,), for saving."""
         if not self._has_rewards:
             return {}
@@ -112,8 +112,8 @@ class GivenRewards:
         codes = np.flatnonzero(flat[:, 0])
         return dict(zip(_NAMES, (codes, flat[codes], self.refuted), strict=True))
 
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state_dict` returned."""
         if not self._has_rewards:
             return
         codes, data, refuted = (arrays[name] for name in _NAMES)
@@ -194,16 +194,20 @@ class RewardWatch:
         either: BoolArray = self.refuted | self.given.alarm
         return either
 
+    def words(self) -> str | None:
+        """Return why nothing is proven any more; None if no given reward was refuted."""
+        return self.given.words()
+
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the data and the alarms as named arrays, for saving."""
         if not self._is_on:
-            return self.given.arrays()
+            return self.given.state_dict()
         of_learned = {"pair_visits": self.visits, "pair_rewards": self.sums, "reward_alarm": self.refuted}
-        return of_learned | self.given.arrays()
+        return of_learned | self.given.state_dict()
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `state_dict` returned."""
         if self._is_on:
             self.visits, self.sums = arrays["pair_visits"].copy(), arrays["pair_rewards"].copy()
             self.refuted = arrays["reward_alarm"].copy()
-        self.given.load(arrays)
+        self.given.load_state_dict(arrays)

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import OPTIONAL, Algorithm, Arrays
+from matrixrl.algorithms.certifier import Certifier
+from matrixrl.algorithms.matrix_rl.algorithm import KeptPlan
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
-from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
 from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
 from matrixrl.core import Clock, Frame, Level, MatrixBounds, MatrixSet, greedy_plan, pessimistic_values
-from matrixrl.core.greedy import greedy_actions, lowest_first, tie_weights
+from matrixrl.core.greedy import greedy_actions, lowest_first, random_rankings, tie_weights
 from matrixrl.core.models import ColumnEstimate, SampledModel, StateOracle
 from matrixrl.core.models.sampled import Columns
 from matrixrl.core.start import Start
@@ -94,16 +95,22 @@ class SampledPlan:
         """Return the actions at a stage in some states: (k, …) → (k,)."""
         return self._greedy(self.q(stage, states))
 
-    def best(self, stage: int, states: NDArray[Any], q: FloatArray | None = None) -> FloatArray:
-        """Return the optimistic values of some states at a stage, in unit reward; from their Q (A, k) if given."""
-        best: FloatArray = (self.q(stage, states) if q is None else q).max(axis=0)
+    def best(self, stage: int, states: NDArray[Any]) -> FloatArray:
+        """Return the optimistic values of some states at a stage, in unit reward: (k, …) → (k,)."""
+        return self._value(self.q(stage, states), stage)
+
+    def _value(self, q: FloatArray, stage: int) -> FloatArray:
+        best: FloatArray = q.max(axis=0)
         return best if self._at_columns.is_normalised else np.clip(best, 0.0, self._frame.ceilings()[stage])
 
-    def gap(self, stage: int, state: NDArray[Any], action: int) -> float:
-        """Return by how much Q of an action is below the value of one state (1, …), in unit reward."""
-        q = self.q(stage, state)
-        best = float(self.best(stage, state, q)[0])
-        return best - min(max(float(q[action, 0]), 0.0), best)
+    def gap(self, states: NDArray[Any], actions: IntArray, left: NDArray[Any] | None) -> float:
+        """Return Σ γ^h (V_h(s_h) − Q_h(s_h, a_h)) of played steps, and of what was left after them, in unit reward."""
+        total, discount = 0.0, self._frame.discount
+        for h, action in enumerate(actions.tolist()):
+            q = self.q(h, states[h : h + 1])
+            best = float(self._value(q, h)[0])
+            total += discount**h * (best - min(max(float(q[action, 0]), 0.0), best))
+        return total if left is None else total + discount ** len(actions) * float(self.best(len(actions), left)[0])
 
     def lower_at(self, played: SampledPlan, states: NDArray[Any]) -> FloatArray:
         """Return lower bounds on the values of another plan's policy at first states (docs/proofs.md, 6): (k,)."""
@@ -164,11 +171,6 @@ class SampledPlans:
 class SampledClaims(MatrixRLClaims):
     """What is proven about plans on sampled columns: the same if these are all states, else nothing."""
 
-    @property
-    def given(self) -> GivenRewards:
-        given: GivenRewards = self._algorithm.given
-        return given
-
     def _own_words(self) -> str | None:
         return None
 
@@ -198,23 +200,51 @@ class SampledClaims(MatrixRLClaims):
         return f"{self._estimated}; {first_alarm}, which sampling may have caused"
 
 
+class SampledCertifier(Certifier):
+    """Bounds on the last columns, which are estimates unless these are all states."""
+
+    def certify(self, plan: SampledPlans, start: Start | None = None) -> Bounds:
+        """Bound V*(s0) and the value of a plan's policy."""
+        algorithm = self._algorithm
+        chosen, task = algorithm._declared_start() if start is None else start, algorithm.problem.task
+        states, most = chosen.states, total_weight(task.discount, task.horizon)
+        upper, lower, empty = [], [], []
+        for best, played in zip(algorithm._plans("proven").plans, plan.plans, strict=True):
+            # Values at states in which no episode began are not computed: they lie in [0, Σγ^h].
+            upper.append(chosen.mean(best.best(0, states), most, sign=1.0) if len(states) else most)
+            lower.append(chosen.mean(best.lower_at(played, states), 0.0, sign=-1.0) if len(states) else 0.0)
+            empty.append(best.empty)
+        return Bounds(algorithm._own_unit(upper, tail=task.tail), algorithm._own_unit(lower), np.array(empty))
+
+    def gaps(self, plan: SampledPlans, steps: Steps, *, every: bool = False) -> FloatArray:
+        """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,)."""
+        del every  # Q of the plan itself is at hand
+        found, task = [], self._algorithm.problem.task
+        for b, one in enumerate(plan.plans):
+            length = int(steps.taken[b].sum())
+            is_early = length < task.horizon and not steps.ended[b].any()
+            left = steps.next_states[b, length - 1 : length] if is_early else None
+            found.append(one.gap(steps.states[b, :length], steps.actions[b, :length], left))
+        unit: float = task.unit
+        return unit * np.array(found)
+
+
 class SampledMatrixRL(Algorithm):
-    """The form of UC-MatrixRL with values at m sampled states only; `UCMatrixRL.start` returns it.
+    """UC-MatrixRL with values at m sampled states only: a model of columns and its plans; `UCMatrixRL.start` makes it.
 
     Attributes:
         model: Data and columns of the replicas, and the bounds that follow from them.
-        kept: The plans that are being played.
-        given: What observed rewards say about given ones.
     """
 
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties", "sampling")
-    _memory_names = ("kept", "columns")
+    _memory_names = ("_kept", "_columns")
     settings: MatrixRLSettings
     claims: SampledClaims
     _claims_class = SampledClaims
+    _certifier_class = SampledCertifier
 
     def begin(self) -> None:
         """Draw the first columns of every replica and take its constants from them."""
@@ -234,19 +264,20 @@ class SampledMatrixRL(Algorithm):
             delta=self.claims.model_delta,
             known_reward=known_reward,
         )
-        self.kept = KeptPlan()
+        self.steps_at_once = self.model.steps_at_once
+        self._kept = KeptPlan()
         may_watch = self.model.is_exact  # estimates claim nothing
-        self.given = GivenRewards(
+        self._rewards = GivenRewards(
             self.problem, self.n_replicas, delta=self.claims.delta, known_reward=known_reward, may_watch=may_watch
         )
 
     @property
-    def columns(self) -> list[tuple[Columns, TablePsi]]:
+    def _columns(self) -> list[tuple[Columns, TablePsi]]:
         """The sampled states of each replica, which a plan draws again."""
         return [(one.columns, one.psi) for one in self.model.replicas]
 
-    @columns.setter
-    def columns(self, drawn: list[tuple[Columns, TablePsi]]) -> None:
+    @_columns.setter
+    def _columns(self, drawn: list[tuple[Columns, TablePsi]]) -> None:
         for one, pair in zip(self.model.replicas, drawn, strict=True):
             one.use_columns(*pair)
 
@@ -255,35 +286,21 @@ class SampledMatrixRL(Algorithm):
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """Whether the regret bound is proven for these settings."""
-        return self.claims.guarantee
-
-    @property
-    def steps_at_once(self) -> int:
-        """Return a number of steps whose features take little memory: steps are added up."""
-        return self.model.steps_at_once
-
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
         self.model.update(steps)
-        self.given.add(steps)
+        self._rewards.add(steps)
 
     def plan(self) -> SampledPlans:
         """Return the plan to play now; columns are drawn again for a new plan unless they are fixed."""
-        kept, switches = self.kept, self.settings.switch_growth > 0.0
-        due = np.ones(self.n_replicas, dtype=np.bool_)
-        if switches and kept.sizes is not None:
-            due = self.model.grew(kept.sizes)
+        kept, due = self._kept, self._kept.due(self.model, self.n_replicas)
         plans: list[Any] = list(kept.plan or [None] * self.n_replicas)
-        n_actions = self.problem.task.n_actions
+        rankings = random_rankings(self.streams["ties"], self.problem.task.n_actions, np.flatnonzero(due))
         for b in np.flatnonzero(due).tolist():
             if self.settings.column_draw == "resampled":
                 self.model.replicas[b].redraw(self.streams["sampling"][b])
-            ranking = self.streams["ties"][b].permutation(n_actions) / n_actions
-            plans[b] = SampledPlan(self.model.replicas[b], self.clock, ranking[None])
-        self.kept = KeptPlan(plans, kept.sizes_after(self.model.size(), due) if switches else None)
+            plans[b] = SampledPlan(self.model.replicas[b], self.clock, rankings[b : b + 1])
+        self._kept = kept.renewed(plans, self.model if self.settings.switch_growth > 0.0 else None, due)
         self.n_plans = self.n_plans + due
         return SampledPlans(plans)
 
@@ -293,15 +310,15 @@ class SampledMatrixRL(Algorithm):
 
     def advice(self) -> SampledPlans:
         """Return the plan for the data at hand on the last columns, ties to the lowest action."""
-        return SampledPlans(self._plans("agent"))
+        return self._plans("agent")
 
     def estimated_plan(self) -> SampledPlans:
         """Return the plan of the estimated model on the last columns, ties to the lowest action."""
-        return SampledPlans(self._plans("estimate"))
+        return self._plans("estimate")
 
-    def _plans(self, level: Level) -> list[SampledPlan]:
+    def _plans(self, level: Level) -> SampledPlans:
         rankings = lowest_first(self.problem.task.n_actions, 1)
-        return [SampledPlan(one, self.clock, rankings, level=level) for one in self.model.replicas]
+        return SampledPlans([SampledPlan(one, self.clock, rankings, level=level) for one in self.model.replicas])
 
     def act(self, plan: SampledPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the plans: states (B, …) → (B,)."""
@@ -316,32 +333,11 @@ class SampledMatrixRL(Algorithm):
         del explore
         return np.stack([one.q(stage, states[b : b + 1])[:, 0] for b, one in enumerate(plan.plans)])
 
-    def policy_table(self, plan: SampledPlans) -> IntArray:
-        """Return the actions of every counted state: (B, H, S)."""
-        return plan.policy
-
     def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
         """Refuse compiled plans: Q is computed where it is asked for."""
         del n_episodes
         if wanted:
             fail("compiled", "must be left out with sampled columns", wanted, "Leave one of them out.")
-
-    def gaps(self, plan: SampledPlans, steps: Steps, *, every: bool = False) -> FloatArray:
-        """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,)."""
-        del every  # Q of the plan itself is at hand
-        found, task = [], self.model.oracle.task
-        for b, one in enumerate(plan.plans):
-            length = int(steps.taken[b].sum())
-            total = sum(
-                task.discount**h * one.gap(h, steps.states[b, h : h + 1], int(steps.actions[b, h]))
-                for h in range(length)
-            )
-            if length < task.horizon and not steps.ended[b].any():
-                left = one.best(length, steps.next_states[b, length - 1 : length])
-                total += task.discount**length * float(left[0])
-            found.append(total)
-        unit: float = task.unit
-        return unit * np.array(found)
 
     def upper(self, plan: SampledPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return what the plans expect an episode to be worth, in the environment's unit: (B,)."""
@@ -352,18 +348,6 @@ class SampledMatrixRL(Algorithm):
             each = zip(plan.plans, np.asarray(first_states), strict=True)
             values = [float(one.best(0, state[None])[0]) for one, state in each]
         return self._own_unit(values, tail=self.problem.task.tail)
-
-    def certify(self, plan: SampledPlans, start: Start | None = None) -> Bounds:
-        """Bound V*(s0) and the value of a plan's policy, on the last columns."""
-        chosen, task = self._declared_start() if start is None else start, self.problem.task
-        states, most = chosen.states, total_weight(task.discount, task.horizon)
-        upper, lower, empty = [], [], []
-        for best, played in zip(self._plans("proven"), plan.plans, strict=True):
-            # Values at states in which no episode began are not computed: they lie in [0, Σγ^h].
-            upper.append(chosen.mean(best.best(0, states), most, sign=1.0) if len(states) else most)
-            lower.append(chosen.mean(best.lower_at(played, states), 0.0, sign=-1.0) if len(states) else 0.0)
-            empty.append(best.empty)
-        return Bounds(self._own_unit(upper, tail=task.tail), self._own_unit(lower), np.array(empty))
 
     def _declared_start(self) -> Start:
         """Return where the problem says that episodes start."""
@@ -380,29 +364,30 @@ class SampledMatrixRL(Algorithm):
 
     def learned(self) -> Arrays:
         """Return data and columns, and with rare switching the plans that are being played."""
-        arrays = self.model.state_dict()
-        if self.kept.sizes is not None:
-            for b, plan in enumerate(self.kept.plan):
-                arrays |= {f"kept_{b}_{name}": array for name, array in plan.arrays().items()}
-            arrays["kept_sizes"] = self.kept.sizes
-        return arrays | self.given.arrays()
+        arrays = self.model.state_dict() | self._rewards.state_dict()
+        if self._kept.sizes is None:
+            return arrays
+        plans = [(f"kept_{b}_", plan.arrays()) for b, plan in enumerate(self._kept.plan)]
+        kept = {prefix + name: array for prefix, group in plans for name, array in group.items()}
+        return arrays | kept | {"kept_sizes": self._kept.sizes}
 
-    def check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Refuse arrays that do not fit; the number of columns may vary, and plans are compared when they are made."""
         own = {name: array[:0] if name.startswith("column") else array for name, array in self.state().items()}
-        both = ({name: array for name, array in some.items() if not name.startswith("kept_")} for some in (state, own))
-        check_arrays(*both, optional=OPTIONAL)
+        check_arrays(
+            {name: array for name, array in state.items() if not name.startswith("kept_")}, own, optional=OPTIONAL
+        )
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
         self.model.load_state_dict(arrays)
-        self.given.load(arrays)
+        self._rewards.load_state_dict(arrays)
         if "kept_sizes" in arrays:
             plans = []
             for b, one in enumerate(self.model.replicas):
                 own = {n.removeprefix(f"kept_{b}_"): a for n, a in arrays.items() if n.startswith(f"kept_{b}_")}
                 plans.append(SampledPlan.from_arrays(own, one))
-            self.kept = KeptPlan(plans, arrays["kept_sizes"].copy())
+            self._kept = KeptPlan(plans, arrays["kept_sizes"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> SampledPlans:
         """Make the plan again whose `arrays` were saved."""

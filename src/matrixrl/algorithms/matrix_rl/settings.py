@@ -27,6 +27,8 @@ TIGHTEST = "tightest"
 OF_BALLS = ("radius", "ridge", "beta", "c", "c_core", "columns", "column_weights", "column_draw")
 """Settings that only balls around M_n use."""
 
+_OF_RADII = {"beta": (ConstantRadius, "constant"), "c": (PaperRadius, "theorem")}  # settings that some radii use
+
 PRESETS: dict[str, dict[str, Any]] = {
     "optimistic": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
     "paper": {"set": "frobenius-closed", "radius": "theorem", "exploration": 1.0, "ridge": 1.0},
@@ -143,13 +145,24 @@ class MatrixRLSettings(Settings):
 
         A setting that only balls use chooses a ball where it differs from the value of the preset; writing down that
         value changes nothing.
+
+        Raises:
+            InvalidInput: `beta` or `c` is given with a radius that does not use it.
         """
         made = super().resolve(given)
-        if made.set != TIGHTEST:
-            return made
-        preset = super().resolve({"preset": made.preset})
-        changed = any(getattr(made, name) != getattr(preset, name) for name in OF_BALLS)
-        return replace(made, set="normalised") if changed else made
+        changed = made._changed(OF_BALLS)
+        if not made.is_likelihood and not (isinstance(made.set, MatrixSet) and "radius" in vars(made.set)):
+            for name, (kind, user) in _OF_RADII.items():
+                if name in changed and not (isinstance(made.radius, str) and issubclass(RADII[made.radius], kind)):
+                    shown = made.radius if isinstance(made.radius, str) else type(made.radius).__name__
+                    rule = f"must be left out with the radius {shown!r}, which does not use it"
+                    fail(name, rule, getattr(made, name), f"Add radius={user!r}, or leave it out.")
+        return replace(made, set="normalised") if changed and made.set == TIGHTEST else made
+
+    def _changed(self, names: Iterable[str]) -> list[str]:
+        """Return which settings are not those of the preset."""
+        preset = super().resolve({"preset": self.preset})
+        return [name for name in names if getattr(self, name) != getattr(preset, name)]
 
     def check_together(self) -> None:
         """Refuse ties by the estimate, and sets that need all states, on sampled columns."""
@@ -193,27 +206,20 @@ class MatrixRLSettings(Settings):
         named = {**SETS, **SANDWICH_SETS, **LIKELIHOOD_SETS}
         chosen = copy.copy(self.set) if isinstance(self.set, ConfidenceSet) else named[self.set]()
         if isinstance(chosen, LikelihoodSet):
-            self._refuse_changed(OF_BALLS, f"must be left out with the set {chosen.name!r}, which does not use it")
+            self._refuse(OF_BALLS, f"must be left out with the set {chosen.name!r}, which does not use it")
             chosen.tuned = chosen.tuned or self.preset == "tuned"
         elif isinstance(chosen, MatrixSet):  # a set with constants of its own keeps them
-            has_radius, has_ridge = type(chosen.radius) is not BlockRadius, chosen.ridge != MatrixSet.ridge
-            own = ("radius", "beta", "c") * has_radius + ("ridge",) * has_ridge
-            own += ("c_core",) * (chosen.c_core is not None)
-            self._refuse_changed(own, f"must be left out with the set {chosen.name!r}, which has its own")
-            if not has_radius:
-                chosen.radius = self.make_radius()
-            if not has_ridge:
-                chosen.ridge = self.ridge
-            if chosen.c_core is None:
-                chosen.c_core = self.c_core
+            own = [name for name in ("radius", "ridge", "c_core") if name in vars(chosen)]
+            more = ("beta", "c") if "radius" in own else ()
+            self._refuse((*own, *more), f"must be left out with the set {chosen.name!r}, which has its own")
+            given = {"radius": self.make_radius(), "ridge": self.ridge, "c_core": self.c_core}
+            vars(chosen).update({name: value for name, value in given.items() if name not in own})
         return chosen
 
-    def _refuse_changed(self, names: Iterable[str], rule: str) -> None:
+    def _refuse(self, names: Iterable[str], rule: str) -> None:
         """Refuse settings that are not those of the preset, so that none is ignored."""
-        expected = self.resolve({"preset": self.preset})
-        for name in names:
-            if getattr(self, name) != getattr(expected, name):
-                fail(name, rule, repr(getattr(self, name)), "Leave it out; exploration=… scales the set.")
+        for name in self._changed(names):
+            fail(name, rule, repr(getattr(self, name)), "Leave it out; exploration=… scales the set.")
 
     def make_radius(self) -> Radius:
         """Return the radius."""

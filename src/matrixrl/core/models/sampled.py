@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, TablePhi, TablePsi, allowed_part
 from matrixrl.linalg import DesignMatrix, lost_digits, summation_error
 from matrixrl.problems import FunctionalTask, Problem
-from matrixrl.records import BoolArray, FloatArray, Steps
+from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
 __all__ = [
     "COLUMN_WEIGHTS",
@@ -95,33 +95,43 @@ def column_sampler(
     choice("column_weights", weights, COLUMN_WEIGHTS)
     if m >= n_states:
         everything = Columns(np.arange(n_states), np.ones(n_states), is_all=True)
-        return lambda rng: everything  # noqa: ARG005
+        return partial(_draw_again, everything)
     if weights == "uniform":
-        return lambda rng: Columns(
-            np.minimum(((np.arange(m) + rng.random(m)) * (n_states / m)).astype(np.int64), n_states - 1),
-            np.full(m, n_states / m),
-        )
+        return partial(_draw_uniformly, m, n_states)
     sizes = norms_sq()
     if not sizes.any():
         fail("psi", "must not be zero at every state", "zeros", "Give features that are not all zero.")
     used = np.flatnonzero(sizes)
     if m >= len(used):  # states with ψ(s) = 0 add nothing to ΨᵀV
         exact = Columns(used, np.ones(len(used)))
-        return lambda rng: exact  # noqa: ARG005
+        return partial(_draw_again, exact)
     chance = inclusion_probabilities(sizes, m)
     certain = np.flatnonzero(chance >= 1.0)
     rest = np.flatnonzero((chance > 0.0) & (chance < 1.0))
     running = np.cumsum(chance[rest])
     running *= (m - len(certain)) / running[-1]  # removes the rounding error of the total, a whole number
+    return partial(_draw_strata, m, chance, certain, rest, running)
 
-    def draw(rng: np.random.Generator) -> Columns:
-        count = m - len(certain)
-        points = np.arange(count) + rng.random(count)
-        chosen = rest[np.minimum(np.searchsorted(running, points, side="right"), len(rest) - 1)]
-        states = np.concatenate([certain, chosen])
-        return Columns(states, 1.0 / chance[states])
 
-    return draw
+# Functions of the module, as an agent that draws columns can then be pickled.
+def _draw_again(columns: Columns, rng: np.random.Generator) -> Columns:
+    del rng
+    return columns
+
+
+def _draw_uniformly(m: int, n_states: int, rng: np.random.Generator) -> Columns:
+    states = np.minimum(((np.arange(m) + rng.random(m)) * (n_states / m)).astype(np.int64), n_states - 1)
+    return Columns(states, np.full(m, n_states / m))
+
+
+def _draw_strata(
+    m: int, chance: FloatArray, certain: IntArray, rest: IntArray, running: FloatArray, rng: np.random.Generator
+) -> Columns:
+    count = m - len(certain)
+    points = np.arange(count) + rng.random(count)
+    chosen = rest[np.minimum(np.searchsorted(running, points, side="right"), len(rest) - 1)]
+    states = np.concatenate([certain, chosen])
+    return Columns(states, 1.0 / chance[states])
 
 
 class StateOracle:
@@ -156,7 +166,7 @@ class StateOracle:
         if isinstance(task, FunctionalTask):
             self._features = None
             self.d, self.d_psi, self.n_states = task.d, task.d_psi, None
-            self.draw = lambda rng: Columns(*task.draw(rng, m))
+            self.draw = partial(_draw_from, task, m)
             self.start = None if task.start is None else (task.start[None], np.ones(1))
             self.end = task.end_state
             return
@@ -215,6 +225,10 @@ class StateOracle:
                 raise
             rule = "must be enough for K_psi to be invertible on the sampled states"
             fail("columns", rule, f"{len(columns.states)} ({error})", "Sample more columns.")
+
+
+def _draw_from(task: FunctionalTask, m: int, rng: np.random.Generator) -> Columns:
+    return Columns(*task.draw(rng, m))
 
 
 class ColumnEstimate:

@@ -184,7 +184,7 @@ class PaperBall(FrobeniusClosedForm):
     event = OPERATOR_BALL
     surplus = FrobeniusClosedForm.surplus
 
-    def __init__(self, *, c: float = 1.0, ridge: float = 1.0, c_core: float | None = None) -> None:
+    def __init__(self, *, c: float = 1.0, ridge: float | None = None, c_core: float | None = None) -> None:
         checked = number("c", c, low=0.0, open_ends=True, remedy="Try 1.")
         super().__init__(radius=TheoremRadius(c=checked), ridge=ridge, c_core=c_core)
 

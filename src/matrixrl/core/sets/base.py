@@ -142,9 +142,10 @@ class MatrixSet(ConfidenceSet):
     `bind` returns a copy that has the `context` of a problem.
 
     Args:
-        radius: Radius √β, an object or a name (matrixrl list radii); `block` is the tightest proven one.
-        ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper, and every proof holds for any λ. With the constant radius it is
-            counted in units of the largest ‖φ‖².
+        radius: Radius √β, an object or a name (matrixrl list radii), whatever the preset of the agent is. That of the
+            preset by default, else `block`, the tightest proven one.
+        ridge: λ of A_n = λI + Σ φφᵀ; every proof holds for any λ. With the constant radius it is counted in units of
+            the largest ‖φ‖². That of the preset by default, else 1, as in the paper.
         c_core: C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.
 
     Attributes:
@@ -161,9 +162,13 @@ class MatrixSet(ConfidenceSet):
     c_core: float | None = None
     _context: SetContext | None = None
 
-    def __init__(self, *, radius: str | Radius = "block", ridge: float = 1.0, c_core: float | None = None) -> None:
-        self.radius = as_radius("radius", radius)
-        self.ridge = number("ridge", ridge, low=0.0, open_ends=True, remedy="Try 1.")
+    def __init__(
+        self, *, radius: str | Radius | None = None, ridge: float | None = None, c_core: float | None = None
+    ) -> None:
+        if radius is not None:
+            self.radius = as_radius("radius", radius)
+        if ridge is not None:
+            self.ridge = number("ridge", ridge, low=0.0, open_ends=True, remedy="Try 1.")
         if c_core is not None:
             self.c_core = number("c_core", c_core, low=0.0, open_ends=True, remedy="Leave it out.")
 

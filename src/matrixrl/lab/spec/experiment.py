@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.algorithms.registry import split_features
+from matrixrl.algorithms.registry import known_reward, split_features
 from matrixrl.checks import fail
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
@@ -149,10 +149,10 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
         try:
             own, maps = split_features(settings, trust_code=trust_code)
             unstarted = make_algorithm(agent, own, trust_code=trust_code)
-            needs_reward = problem.kind == "finite" and problem.mdp is None and unstarted.known_reward
+            needs_reward = problem.kind == "finite" and problem.mdp is None and known_reward(unstarted)
             played = problem
             if maps or needs_reward:  # another problem than the one that all agents share
-                known = unstarted.known_reward
+                known = known_reward(unstarted)
                 played = open_problem(env_name, env_settings, trust_code=trust_code, known_reward=known, **maps)
             resolved, certifies = _resolved(unstarted, settings, spec.episodes, played)
             json.dumps(resolved, allow_nan=False)
@@ -249,15 +249,13 @@ def _resolved(
     unstarted: Startable, settings: dict[str, Any], episodes: int, problem: Problem
 ) -> tuple[dict[str, Any], bool]:
     """Check that an agent can play a problem; return its resolved settings and whether it has certificates."""
-    unstarted.announce(episodes)
-    algorithm = unstarted.form_for(problem)
-    algorithm.check_problem(problem)
+    algorithm = unstarted.form_for(problem, episodes)
     planned = getattr(algorithm.settings, "n_episodes", None)
     if planned is not None and planned < episodes:
         fail("n_episodes", f"must not be below the {episodes} episodes that are played", planned, "Leave it out.")
     features = problem.features
     if features is None or features.phi.n_states * features.phi.n_actions * features.phi.d <= _SMALL:
-        unstarted.start(problem, [0])
+        unstarted.start(problem, [0], n_episodes=episodes)
     references = {key: value for key, value in settings.items() if is_reference(value)}
     own = {} if _has_own_constructor(unstarted) else _settings_of(algorithm)
     # Arguments of a user's own constructor are kept as given, and so are references: a worker imports them again.

@@ -104,7 +104,7 @@ def _measure_potential(size: Size) -> dict[str, Any]:
             name, n_episodes=episodes, seeds=[0, 1], env_settings=settings, settings={"set": "normalised"}
         )
         algorithm: Any = simulation.algorithm
-        phi, horizon, played = algorithm.features.phi, algorithm.task.horizon, np.zeros(2)
+        phi, horizon, played = algorithm.problem.features.phi, algorithm.task.horizon, np.zeros(2)
         for _ in range(episodes):
             planned = algorithm.model.design.width_sq.copy()
             simulation.advance()

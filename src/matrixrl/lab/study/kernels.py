@@ -86,7 +86,7 @@ def _measure_dual(size: Size) -> dict[str, Any]:
         player = KernelMatrixRL(world, set="normalised", length_scale=scale, seed=0)
         steps = [step for _ in range(episodes) for step in _play(player, world)]
         algorithm: Any = player.algorithm
-        phi, psi = algorithm.features.phi, algorithm.features.psi
+        phi, psi = algorithm.problem.features.phi, algorithm.problem.features.psi
         states, actions, following = np.array(steps).T
         rows = phi.rows(np.arange(phi.n_states * phi.n_actions))
         dual = DualEstimate(rows @ rows.T, phi.pairs(states, actions), following, np.eye(phi.n_states))

@@ -409,7 +409,7 @@ class TestDynamicPricing:
             make("dynamic-pricing", **settings)
 
     def test_one_period_and_one_willingness_are_ordinary_problems(self):
-        assert make("dynamic-pricing", horizon=1).unwrapped.mdp.stages is None
+        assert make("dynamic-pricing", horizon=1).unwrapped.mdp.stages.n_classes == 1
         assert make("dynamic-pricing", early=80.0, late=80.0).unwrapped.mdp.stages.n_classes == 20
 
 

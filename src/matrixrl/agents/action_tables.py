@@ -52,7 +52,5 @@ def action_tables(algorithm: Algorithm, plan: Any) -> ActionTables:
 
 def _own(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
     """Return a table (1, H, A, S) of inner actions as (H, S, A) of a user's actions."""
-    stages = algorithm.frame.stages
-    if stages is not None:
-        table = np.stack([table[:, h, stages.block(h)] for h in range(table.shape[1])], axis=1)
-    return np.ascontiguousarray(table[0].transpose(0, 2, 1))
+    own: FloatArray = algorithm.task.stages.at_stages(table[0])
+    return np.ascontiguousarray(own.transpose(0, 2, 1))

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.claims import Claims
-from matrixrl.algorithms.known_masks import KnownMasks
 from matrixrl.algorithms.plug_ins import is_plug_in, refuse_forgotten
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
@@ -22,7 +21,7 @@ from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import StepLog
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.problems.action_masks import REPORTED_MASKS, TRIED
+from matrixrl.problems.action_masks import REPORTED_MASKS, TRIED, KnownMasks
 from matrixrl.problems.problem import Kind
 from matrixrl.random_streams import Stream, Streams
 from matrixrl.records import Bounds, FloatArray, Guarantee, IntArray, Steps

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm
-from matrixrl.algorithms.known_masks import KnownMasks
 from matrixrl.algorithms.plug_ins import check_q, check_q_axes, is_plug_in
 from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import greedy_actions, lowest_first, random_actions, random_rankings, tie_weights
@@ -18,6 +17,7 @@ from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.features import AllowedPart, Features, allowed_part
 from matrixrl.problems import Problem, Task
+from matrixrl.problems.action_masks import KnownMasks
 from matrixrl.records import FloatArray, IntArray, Plan
 
 __all__ = ["FiniteAlgorithm", "plan_from_arrays"]
@@ -92,7 +92,7 @@ class FiniteAlgorithm(Algorithm):
             task.end_state,
             (0.0 - task.reward_range[0]) / task.unit,
             allowed=self.masks.by_action,
-            stages=task.stages,
+            stages=task.stages.if_several,
             discount=task.discount,
         )
         self._replica = np.arange(self.n_replicas)
@@ -218,7 +218,7 @@ class FiniteAlgorithm(Algorithm):
             )
             for h in range(frame.horizon)
         ]
-        inner: IntArray = stages.inner_table(np.stack(drawn))
+        inner: IntArray = stages.inner_policy(np.stack(drawn))
         return inner
 
     def _draw_rankings(self) -> FloatArray:

@@ -85,7 +85,7 @@ def _probabilities(mdp: FiniteMDP, policy: Any) -> FloatArray:
     size = (mdp.n_states, mdp.task.n_own_actions)
     given = shaped("policy", policy, size, remedy="Give the probability of each action in each state.")
     chances = distributions("policy", given)
-    everywhere = chances if mdp.stages is None else np.tile(chances, (1, mdp.stages.n_classes))
+    everywhere = np.tile(chances, (1, mdp.stages.n_classes))
     if mdp.allowed is not None and (everywhere[~mdp.allowed] > 0.0).any():
         fail("policy", "must take allowed actions only", "another action", "Set its probability to 0.")
     return chances

@@ -94,7 +94,7 @@ def _of_numbered_states(task: Task) -> dict[str, Any]:
         "start": task.start,
         "allowed actions": np.ones(task.reward.shape) if task.allowed is None else task.allowed,
         "discount": (task.discount, task.is_endless),
-        "classes of stages": 1.0 if task.stages is None else task.stages.classes,
+        "classes of stages": 1.0 if task.stages.n_classes == 1 else task.stages.classes,
     }
 
 

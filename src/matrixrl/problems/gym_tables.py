@@ -15,8 +15,9 @@ from scipy import sparse
 from matrixrl.checks import choice, distributions, fail, integer, real_numbers, shaped, shown, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
-from matrixrl.problems.action_masks import as_mask, read_allowed
+from matrixrl.problems.action_masks import as_mask, read_masks
 from matrixrl.problems.finite import FiniteMDP, checked_range
+from matrixrl.problems.stages import Stages
 from matrixrl.problems.task import checked_discount
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, codec_of
@@ -335,7 +336,8 @@ def declared_mask(env: gym.Env[Any, Any], allowed: Any, states: Codec, actions: 
     by_stage = not is_called and real_numbers(allowed).shape[1:] != (actions.size,)
     if by_stage and real_numbers(allowed).ndim > 1:
         return real_numbers(allowed)
-    return read_allowed(allowed, end + 1, actions.size, end_state=end, states=states, actions=actions)
+    one = Stages.one(1, actions.size)
+    return read_masks(allowed, end + 1, one, end_state=end, states=states, actions=actions)
 
 
 def _refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:

@@ -224,12 +224,12 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
         )
     mdp = known if isinstance(known, FiniteMDP) else None
     task = known.task if isinstance(known, FiniteMDP) else known
-    chosen = task.spread_features(
+    chosen = task.covering(
         Features(
             as_phi(_made("phi", options.phi, task), task.features.phi),
             as_psi(_made("psi", options.psi, task), task.features.psi, pseudo=options.psi_pinv),
         )
-    ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
+    )
     states: Codec = DiscreteCodec(task.n_observed)
     actions: Codec = DiscreteCodec(task.n_own_actions)
     points = None

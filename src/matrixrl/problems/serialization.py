@@ -27,7 +27,7 @@ from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.gym_tables import declares_start, known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reader import read_problem
-from matrixrl.problems.stages import read_stages
+from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from, codec_of
 
@@ -86,7 +86,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     phi, psi = problem.features.phi, problem.features.psi
     header |= {name: getattr(task, name) for name in ("end_state", "end_is_added", "knows_reward", "is_endless")}
     header |= {"discount": float(task.discount), "start_is_declared": task.start_is_declared}
-    header["stages"] = None if task.stages is None else task.stages.classes.tolist()
+    header["stages"] = _classes(task)
     arrays: Arrays = {"reward": task.reward, "start": task.start}
     if task.allowed is not None:
         arrays["allowed"] = task.allowed
@@ -254,9 +254,9 @@ class SavedProblem:
         if differing:  # tables of the file do not fit other sizes
             _refuse(f"one that differs in {', '.join(differing)}")
         allowed: Any = "all" if self.header["ignores_masks"] else task.allowed
-        stages = None if task.stages is None else task.stages.classes.tolist()
+        stages = _classes(task)
         if mdp is not None:
-            has_own = mdp.stages is not None or mdp.horizon != task.horizon
+            has_own = mdp.stages.n_classes > 1 or mdp.horizon != task.horizon
             return read_problem(given, allowed=allowed, stage_dependent=None if has_own else stages)
         timing = {**task.timing, "stage_dependent": stages}
         if task.start_is_declared and not declares_start(given):
@@ -318,32 +318,33 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     return replace(saved, task=task, maps=_unpack_maps(header, arrays, task), points=points)
 
 
+def _classes(task: Task) -> list[int] | None:
+    """Return the class of each stage; None if all stages share their laws."""
+    return None if task.stages.n_classes == 1 else task.stages.classes.tolist()
+
+
 def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
     reward, classes = arrays["reward"], header["stages"]
-    n_inner = reward.shape[1]
-    stages = None
-    if classes is not None:
-        count = max(classes, default=0) + 1 if all(type(c) is int for c in classes) else 0
-        stages = (
-            read_stages(classes, header["horizon"], n_inner // count) if count > 1 and n_inner % count == 0 else None
-        )
-        if stages is None or stages.classes.tolist() != classes:
-            raise InvalidInput("stages must be classes 0 … C − 1, as many as divide the actions")
     task = Task(
         reward if header["knows_reward"] else None,
         n_states=reward.shape[0],
-        n_actions=n_inner,
+        n_actions=reward.shape[1],
         horizon=header["horizon"],
         reward_range=header["reward_range"],
         start=arrays["start"],
         end_state=header["end_state"],
         allowed=arrays.get("allowed"),
-        stage_dependent=False if stages is None else stages,
+        stage_dependent=False,
         discount=header["discount"],
     )
     for name in ("is_endless", "end_is_added", "start_is_declared"):
         setattr(task, name, header[name])
-    if task.is_endless and (task.discount == 1.0 or task.stages is not None):
+    if classes is not None:
+        stages = read_stages(classes, task.horizon, 1)
+        if task.n_actions % stages.n_classes or stages.classes.tolist() != classes:
+            raise InvalidInput("stages must be classes 0 … C − 1, as many as divide the actions")
+        task.stages = Stages(stages.classes, task.n_actions // stages.n_classes)
+    if task.is_endless and (task.discount == 1.0 or task.stages.n_classes > 1):
         raise InvalidInput("an endless problem must have a discount below 1, and laws that all stages share")
     if task.end_is_added and task.end_words is None:
         raise InvalidInput("an end state that was added must be the last state")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,21 +19,15 @@ from matrixrl.checks import (
     index,
     integer,
     number,
+    real_numbers,
     shaped,
     shown,
     within,
 )
 from matrixrl.display import Described
 from matrixrl.features import Features, one_hot
-from matrixrl.problems.action_masks import allowed_like, filled_rewards, read_allowed, refuse_forbidden
-from matrixrl.problems.stages import (
-    Stages,
-    read_stages,
-    spread_allowed,
-    spread_phi,
-    spread_rewards,
-    stages_of,
-)
+from matrixrl.problems.action_masks import read_masks, refuse_forbidden
+from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["EpisodicTask", "Kind", "Task", "checked_range", "effective_horizon", "total_weight"]
@@ -98,7 +94,6 @@ class EpisodicTask:
 
     Attributes:
         kind: Kind of the states.
-        stages: Classes of stages, or None if all stages share their laws.
         allowed: (S, A) Allowed actions; None if every action is allowed in every state.
         discount: Factor γ of each step.
         start_is_declared: Whether the first state, or the distribution of first states, is declared.
@@ -109,17 +104,21 @@ class EpisodicTask:
     kind: ClassVar[Kind]
     horizon: int
     n_actions: int
-    stages: Stages | None = None
     allowed: BoolArray | None = None
     discount: float = 1.0
     start_is_declared: bool = False
     state_shape: tuple[int, ...] = ()
     dimensions: tuple[int, int] = (0, 0)
 
+    @cached_property
+    def stages(self) -> Stages:
+        """Classes of stages that share their laws, and the numbers of their actions."""
+        return Stages.one(self.horizon, self.n_actions)
+
     @property
     def n_own_actions(self) -> int:
         """Number of actions A that a user chooses from."""
-        return self.n_actions if self.stages is None else self.stages.n_own
+        return self.stages.n_own
 
     @property
     def total_weight(self) -> float:
@@ -175,8 +174,9 @@ class Task(EpisodicTask, Described):
         start_is_declared: Whether a start was given; if not, `start` is a placeholder.
         end_is_added: Whether the end state is one that the library added.
         allowed: (S, A) Allowed actions; None if every action is allowed in every state.
-        stages: Classes of stages, or None if all stages share their laws. Tables then have one column for each inner
-            action, as `problems.stages` describes.
+        stages: Classes of stages that share their laws. Tables have one column for each inner action, as
+            `problems.stages` describes.
+        unused: (S, A) Pairs whose reward and law are not used, those that are not allowed; None if all are used.
         discount: Factor γ of each step.
         is_endless: Whether the horizon was chosen by the discount, so that values are those of infinitely many steps.
 
@@ -217,26 +217,32 @@ class Task(EpisodicTask, Described):
         self.discount = checked_discount(discount)
         self.is_endless = horizon is None and self.discount < 1.0
         self.horizon = chosen_horizon(horizon, self.discount, accuracy)
-        self.stages: Stages | None = stage_dependent if isinstance(stage_dependent, Stages) else None
-        if self.stages is None:
-            self.stages = stages = stages_of(stage_dependent, reward, self.horizon)
-            reward, allowed = spread_rewards(reward, allowed, stages, self.horizon, end_state)
-            n_actions = stages.n_inner if stages is not None and n_actions == stages.n_own else n_actions
+        given = real_numbers(reward)
+        if given.ndim not in (2, 3):
+            given = _rewards_within("reward", reward, low, high)
+        if given.ndim == 3 and stage_dependent is None:
+            stage_dependent = True
+        _check_counts(given.shape[-2:], n_states, n_actions)
+        self.stages = stages = read_stages(stage_dependent, self.horizon, given.shape[-1])
         self._check_end_of_stages()
+        tables = stages.by_class("reward", [reward] if given.ndim == 2 else list(given), "(S, A)")
+        if end_state is not None:
+            end_state = index("end_state", end_state, size=given.shape[-2], remedy="Give a state.")
+        self.unused: BoolArray | None = None
         self.allowed: BoolArray | None = None
         if allowed is not None:
-            table = allowed_like(reward, allowed, end_state)
-            reward = filled_rewards(reward, table, low, end_state)
-            if end_state is not None:
-                table[end_state] = True
-            self.allowed = None if table.all() else table
-        if self.stages is None:
-            self.reward = _rewards_within("reward", reward, low, high)
-        else:
-            table, named = np.asarray(reward), self.stages.named_blocks("reward")
-            self.reward = np.concatenate([_rewards_within(n, table[:, one], low, high) for n, one in named], axis=1)
-        self.n_actions = int(self.reward.shape[1])
-        _check_counts(self.reward.shape, n_states, n_actions)
+            table = read_masks(allowed, given.shape[-2], stages, end_state=end_state)
+            self.unused = None if table.all() else ~table
+            self.allowed = _without_end(table, end_state)
+        parts = []
+        for (name, block), one in zip(stages.named_blocks("reward"), tables, strict=True):
+            if self.unused is not None and real_numbers(one).size:
+                one = np.where(self.unused[:, block], low, real_numbers(one))
+                if end_state is not None:
+                    one[end_state, self.unused[end_state, block]] = 0.0
+            parts.append(_rewards_within(name, one, low, high))
+        self.reward = np.concatenate(parts, axis=1)
+        self.n_actions = stages.n_inner
         self.start_is_declared = start is not None
         self.start = _checked_start(0 if start is None else start, self.n_states)
         self.end_state = None
@@ -250,7 +256,7 @@ class Task(EpisodicTask, Described):
                 self.allowed = np.vstack([self.allowed, np.ones((1, self.n_actions), dtype=np.bool_)])
             self.start = np.append(self.start, 0.0)
         if end_state is not None:
-            self.end_state = index("end_state", end_state, size=self.n_states, remedy="Give a state.")
+            self.end_state = end_state
             if not low <= 0.0 <= high:
                 rule = "must contain 0 if episodes can end early (the reward of the end state is 0)"
                 fail("reward_range", rule, self.reward_range, "Declare a range that contains 0.")
@@ -262,8 +268,7 @@ class Task(EpisodicTask, Described):
             fail("horizon", rule, f"{self.horizon} × {self.n_states}", "Shorten the episode.")
         if not isinstance(features, (Features, type(None))):
             fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
-        given = one_hot(self.n_states, self.n_actions) if features is None else self.spread_features(features)
-        self.features = given.cover(self.n_states, self.n_actions, self.end_state, self.end_words)
+        self.features = self.covering(one_hot(self.n_states, self.n_actions) if features is None else features)
 
     @property
     def n_states(self) -> int:
@@ -282,19 +287,15 @@ class Task(EpisodicTask, Described):
 
     def _check_end_of_stages(self) -> None:
         """Refuse laws that depend on the stage and go on forever: those of later stages are not known."""
-        if self.is_endless and self.stages is not None:
+        if self.is_endless and self.stages.n_classes > 1:
             rule = "must be left out of a problem that goes on forever"
             received = f"{self.stages.n_classes} classes of {self.horizon} stages"
             fail("stage_dependent", rule, received, "Give horizon=…, the number of stages.")
 
-    def spread_features(self, features: Features) -> Features:
-        """Return features of inner actions, if laws depend on the stage and features are of own actions."""
-        if self.stages is None or features.phi.n_actions == self.n_actions:
-            return features
-        if features.phi.n_actions != self.stages.n_own:
-            rule = f"must cover the {self.stages.n_own} actions, or the {self.n_actions} inner actions of all classes"
-            fail("phi", rule, f"{features.phi.n_actions} actions", f"Give phi of shape (S, {self.stages.n_own}, d).")
-        return Features(spread_phi(features.phi, self.stages), features.psi)
+    def covering(self, features: Features) -> Features:
+        """Return features of all states and inner actions, from those that may leave out the end state and classes."""
+        spread = Features(self.stages.phi(features.phi), features.psi)
+        return spread.cover(self.n_states, self.n_actions, self.end_state, self.end_words)
 
     @property
     def n_observed(self) -> int:
@@ -306,8 +307,8 @@ class Task(EpisodicTask, Described):
         """Sizes, how laws depend on the stage, and how rewards are discounted."""
         end = " and the end state" * self.end_is_added
         words = f"{self.n_observed:,} states{end}, {self.n_own_actions:,} actions, {self.horizon:,} steps"
-        if self.stages is not None:
-            count = self.stages.n_classes
+        count = self.stages.n_classes
+        if count > 1:
             each = "at every stage" if count == self.horizon else f"in {count} classes of stages"
             words += f", laws of their own {each}"
         if self.discount < 1.0:
@@ -357,58 +358,42 @@ class Task(EpisodicTask, Described):
             return self
         if isinstance(allowed, str):
             choice("allowed", allowed, ["all"])
-            table = np.ones(self.reward.shape, dtype=np.bool_)
-        elif self.stages is not None:
-            table = spread_allowed(allowed, (self.n_states, self.stages.n_own), self.stages, self.end_state)
+            table = None
         else:
-            table = read_allowed(allowed, self.n_states, self.n_actions, end_state=self.end_state)
-        if self.end_state is not None:
-            table[self.end_state] = True
-        if self.allowed is None:
-            return self if table.all() else self._rebuilt(self.reward, allowed=table)
-        if not np.array_equal(table, self.allowed):
+            given = read_masks(allowed, self.n_states, self.stages, end_state=self.end_state)
+            table = _without_end(given, self.end_state)
+        if self.allowed is None and table is not None:
+            changed = copy.copy(self)
+            changed.allowed, changed.reward = table, np.where(table, self.reward, self.reward_range[0])
+            return changed
+        if self.allowed is not None and (table is None or not np.array_equal(table, self.allowed)):
+            count = self.allowed.size if table is None else int(table.sum())
             rule = "cannot be changed on a problem that has its own"
-            fail("allowed", rule, f"{int(table.sum())} pairs in place of {self.n_pairs}", "Build it with that value.")
+            fail("allowed", rule, f"{count} pairs in place of {self.n_pairs}", "Build it with that value.")
         return self
 
     def staged(self, stage_dependent: Any) -> Task:
         """Return the task for agents that do not share data between stages, or between classes of stages.
 
         Args:
-            stage_dependent: True, False, the class of each stage, or `Stages`; None to change nothing. A task with
-                classes of its own may not get others.
+            stage_dependent: True, False, or the class of each stage; None to change nothing. A task with classes of its
+                own may not get others.
         """
         if stage_dependent is None:
             return self
-        is_read = isinstance(stage_dependent, Stages)
-        stages = stage_dependent if is_read else read_stages(stage_dependent, self.horizon, self.n_own_actions)
-        if self.stages is not None and not self.stages.same(stages):
+        stages = read_stages(stage_dependent, self.horizon, self.n_own_actions)
+        if self.stages.n_classes > 1 and not self.stages.same(stages):
             rule = "cannot be changed on a problem that has its own"
             fail("stage_dependent", rule, shown(stage_dependent), "Build it with that value.")
-        if self.stages is not None or stages is None:
+        if stages.n_classes == self.stages.n_classes:
             return self
-        reward, allowed = spread_rewards(self.reward, self.allowed, stages, self.horizon, self.end_state)
-        features = Features(spread_phi(self.features.phi, stages), self.features.psi)
-        return self._rebuilt(
-            reward, allowed=allowed, n_actions=stages.n_inner, features=features, stage_dependent=stages
-        )
-
-    def _rebuilt(self, reward: FloatArray, **changes: Any) -> Task:
-        """Return the task with other rewards, and other options of the constructor."""
-        options: dict[str, Any] = {
-            "n_states": self.n_states,
-            "n_actions": self.n_actions,
-            "reward_range": self.reward_range,
-            "start": self.start if self.start_is_declared else None,
-            "end_state": self.end_state,
-            "features": self.features,
-            "stage_dependent": self.stages,
-            "discount": self.discount,
-        }
-        task = Task(reward if self.knows_reward else None, self.horizon, **(options | changes))
-        task.is_endless, task.end_is_added = self.is_endless, self.end_is_added
-        task._check_end_of_stages()
-        return task
+        changed = copy.copy(self)
+        changed.stages, changed.n_actions = stages, stages.n_inner
+        changed._check_end_of_stages()
+        changed.reward = np.tile(self.reward, (1, stages.n_classes))
+        changed.allowed = None if self.allowed is None else np.tile(self.allowed, (1, stages.n_classes))
+        changed.features = changed.covering(self.features)
+        return changed
 
     def check_actions(self, name: str, states: IntArray, actions: IntArray, stage: int | None = None) -> None:
         """Refuse actions that are not allowed in their states; arrays of equal shape.
@@ -421,10 +406,11 @@ class Task(EpisodicTask, Described):
         """
         if self.allowed is None:
             return
-        if self.stages is None or stage is None:
+        if stage is None:
             refuse_forbidden(name, self.allowed, states, actions)
         else:
-            refuse_forbidden(name, self.allowed[:, self.stages.block(stage)], states, actions, stage=stage)
+            allowed = self.allowed[:, self.stages.block(stage)]
+            refuse_forbidden(name, allowed, states, actions, when=self.stages.when(stage))
 
     @property
     def unit(self) -> float:
@@ -446,7 +432,7 @@ class Task(EpisodicTask, Described):
     def timing(self) -> dict[str, Any]:
         """The options of `Task` and `from_gymnasium` that give other data the same stages and discount."""
         options: dict[str, Any] = {"horizon": None if self.is_endless else self.horizon}
-        if self.stages is not None:
+        if self.stages.n_classes > 1:
             options["stage_dependent"] = self.stages.classes.tolist()
         if self.discount < 1.0:
             options["discount"] = self.discount
@@ -485,6 +471,13 @@ def checked_range(value: object) -> tuple[float, float]:
     if not low < high or high - low > 1e300:
         fail("reward_range", "must have low < high, not farther apart than 1e300", (low, high), remedy)
     return low, high
+
+
+def _without_end(table: BoolArray, end_state: int | None) -> BoolArray | None:
+    """Return the allowed actions (S, A), all of them in the end state; None if every pair is allowed."""
+    if end_state is not None:
+        table[end_state] = True
+    return None if table.all() else table
 
 
 def _placeholders(n_states: Any, n_actions: Any, value: float) -> FloatArray:

@@ -143,7 +143,7 @@ _SHARED = r", which stage_dependent puts in one class; got other numbers\. Put t
         (lambda: Task(R[0], H, stage_dependent=[0.5] * H), r"stage_dependent must be"),
         (lambda: FiniteMDP(P[:3], R, H), r"P must be one \(S, A, S\) for all stages, or one for each of the 4 stages;"),
         (lambda: FiniteMDP(P, R[:3], H), r"reward must be one \(S, A\) for all stages, or .* 4 stages; got 3\."),
-        (lambda: FiniteMDP(P[:3], R, H, stage_dependent=WEEK), r"the 4 stages or 2 classes; got 3\. Give P\[h\]"),
+        (lambda: FiniteMDP(P[:3], R[0], H, stage_dependent=WEEK), r"the 4 stages or 2 classes; got 3\. Give P\[h\]"),
         (
             lambda: FiniteMDP([*P[:3], np.full((2, 2, 2), 0.5)], R, H),
             r"P must have the same shape \(S, A, S\) at every stage; got \(2, 2, 2\), \(3, 2, 3\)\.",
@@ -152,10 +152,10 @@ _SHARED = r", which stage_dependent puts in one class; got other numbers\. Put t
         (lambda: FiniteMDP([P[0], *map(matrix, P[1:])], R, H), r"P must be arrays at all stages, or sparse matrices"),
         (
             lambda: FiniteMDP([*map(matrix, P[:3]), sparse.csr_array(np.full((4, 2), 0.5))], R, H),
-            r"P must have shape \(S·A, S\) with A = 2 at every stage; got shape \(4, 2\)",
+            r"P must have the same shape \(S, A, S\) at every stage; got \(2, 2, 2\), \(3, 2, 3\)\.",
         ),
-        (lambda: FiniteMDP(P, [*R[:3], R[3][:2]], H), r"reward must have shape \(S, A\), or one such table for each"),
-        (lambda: FiniteMDP(P, R[None], H), r"reward must have shape \(S, A\), or one such table for each stage"),
+        (lambda: FiniteMDP(P, [*R[:3], R[3][:2]], H), r"reward must be an array of numbers"),
+        (lambda: FiniteMDP(P, R[None], H), r"reward must have shape \(any, any\); got shape \(1, 4, 3, 2\)"),
         (
             lambda: FiniteMDP(P, R[[0, 0, 1, 1]], H, stage_dependent=WEEK),
             rf"P must be the same at stages 0 and 1{_SHARED}",

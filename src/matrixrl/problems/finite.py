@@ -249,9 +249,10 @@ def _joint_law(given: list[Any], task: Task) -> Transitions:
         used = law if task.unused is None else _filled(law, task.unused[:, block])
         is_sparse = sparse.issparse(law)
         laws.append(SparseTransitions(used, stages.n_own, name=name) if is_sparse else DenseTransitions(used, name=name))
-    sizes = {(law.n_states, law.n_actions) for law in laws}
-    if len(sizes) > 1:
-        fail("P", "must have the same S and A at every stage", sorted(sizes), "Give P[h][s, a, s'].")
+    shapes = {(law.n_states, law.n_actions, law.n_states) for law in laws}
+    if len(shapes) > 1:
+        received = ", ".join(map(str, sorted(shapes)))
+        fail("P", "must have the same shape (S, A, S) at every stage", received, "Give P[h][s, a, s'].")
     if len(laws) == 1:
         return laws[0]
     if isinstance(laws[0], DenseTransitions):

@@ -28,12 +28,12 @@ from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import FunctionalTask, declared_range, read_continuous
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task
 from matrixrl.problems.gym_tables import (
+    check_time_limit,
     declared_mask,
     from_gymnasium,
     horizon_of,
     known_mdp,
     read_start,
-    time_limit,
     why_table_is_unknown,
     wrapper_chain,
 )
@@ -234,7 +234,7 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
     actions: Codec = DiscreteCodec(task.n_own_actions)
     points = None
     if env is not None:
-        _check_time_limit(env, task)
+        check_time_limit(env, task.horizon, is_endless=task.is_endless)
         states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
         if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_own_actions:
             received = f"{states}, with {states.size} elements, and {actions}, with {actions.size}"
@@ -343,18 +343,6 @@ def _name_of(given: object) -> str:
     if isinstance(given, gym.Env):
         return given.spec.id if given.spec is not None else type(given.unwrapped).__name__
     return type(given).__name__
-
-
-def _check_time_limit(env: gym.Env[Any, Any], task: Task) -> None:
-    limit, horizon = time_limit(env), task.horizon
-    if limit is None or limit >= horizon:
-        return
-    longer = "Make the environment with max_episode_steps=…"
-    if task.is_endless:
-        rule = f"must not need more steps than the time limit of the environment, {limit}"
-        fail("discount", rule, f"{horizon} steps", f"{longer}, or give a horizon or a larger accuracy.")
-    rule = f"must not exceed the time limit of the environment, {limit} steps"
-    fail("horizon", rule, horizon, f"{longer}, or give a smaller horizon.")
 
 
 def _compare_rewards(reward: Any, task: Task) -> None:

@@ -104,6 +104,7 @@ class EpisodicTask:
     kind: ClassVar[Kind]
     horizon: int
     n_actions: int
+    reward_range: tuple[float, float] | None
     allowed: BoolArray | None = None
     discount: float = 1.0
     start_is_declared: bool = False
@@ -119,6 +120,12 @@ class EpisodicTask:
     def n_own_actions(self) -> int:
         """Number of actions A that a user chooses from."""
         return self.stages.n_own
+
+    @property
+    def unit(self) -> float:
+        """Size of one unit of unit reward in the environment's unit: high - low."""
+        low, high = self.reward_range or (0.0, 1.0)
+        return high - low
 
     @property
     def total_weight(self) -> float:
@@ -210,7 +217,8 @@ class Task(EpisodicTask, Described):
         discount: float = 1.0,
         accuracy: float = 0.01,
     ) -> None:
-        self.reward_range = low, high = checked_range(reward_range)
+        self.reward_range: tuple[float, float] = checked_range(reward_range)
+        low, high = self.reward_range
         self.knows_reward = reward is not None
         if reward is None:
             reward = _placeholders(n_states, n_actions, min(max(0.0, low), high))
@@ -411,11 +419,6 @@ class Task(EpisodicTask, Described):
         else:
             allowed = self.allowed[:, self.stages.block(stage)]
             refuse_forbidden(name, allowed, states, actions, when=self.stages.when(stage))
-
-    @property
-    def unit(self) -> float:
-        """Size of one unit of unit reward in the environment's unit: high - low."""
-        return self.reward_range[1] - self.reward_range[0]
 
     @property
     def unit_reward(self) -> FloatArray:

@@ -67,16 +67,7 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, name: str, value: Any, remedy: str) -> int:
-        """Return the number of an element.
-
-        Args:
-            name: Name of the element in error messages; the name of a part is ``name[…]``.
-            value: The element.
-            remedy: Sentence that tells the user what to do.
-
-        Raises:
-            InvalidInput: `value` is not an element; the message names the part that is wrong.
-        """
+        """Return the number of an element; the message about another one names its part ``name[…]`` and the remedy."""
 
     @abstractmethod
     def decode(self, number: int) -> Any:
@@ -154,12 +145,6 @@ class DiscreteCodec(Codec):
 @dataclass(frozen=True)
 class ArrayCodec(Codec):
     """Arrays of whole numbers, each with a range of its own, as Gymnasium's `MultiDiscrete` and `MultiBinary`.
-
-    Attributes:
-        sizes: Number of values of each entry, in C order.
-        firsts: Smallest value of each entry.
-        shape: Shape of the array.
-        dtype: Type of its entries.
 
     >>> codec = ArrayCodec((2, 3), (0, 0), (2,))
     >>> codec.encode("obs", [1, 2], "Give a state."), codec.decode(5)
@@ -264,7 +249,6 @@ class BoxCodec(Codec):
         return found
 
     def cells(self, numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Return the entries of elements (n,): (n, q)."""
         low, high = np.array(self.low), np.array(self.high)
         exact = low + 0.5 * (self.scaled(numbers) + 1.0) * (high - low)
         found: NDArray[Any] = np.clip(exact, low, high).astype(self.dtype)  # rounding may have left the box
@@ -374,14 +358,7 @@ def _digits(number: int, sizes: Sequence[int]) -> list[int]:
 
 
 def codec_of(part: str, space: spaces.Space[Any]) -> Codec:
-    """Return the codec of a finite Gymnasium space of states or actions.
-
-    Args:
-        part: "observation" or "action".
-        space: Space of the environment.
-
-    Raises:
-        InvalidInput: The space, or a part of it that the message names, is not finite, or it has too many elements.
+    """Return the codec of a finite Gymnasium space; `part`, "observation" or "action", is named in messages.
 
     >>> codec_of("observation", spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)])).size
     12
@@ -434,10 +411,6 @@ def _codec(name: str, part: str, whole: spaces.Space[Any], space: Any, *, depth:
 def space_remedy(part: str, space: spaces.Space[Any]) -> str:
     """Return the sentence that says how to make a space of states or actions one that agents can use.
 
-    Args:
-        part: "observation" or "action".
-        space: Space that agents cannot use.
-
     >>> space_remedy("action", spaces.Box(-1.0, 1.0, (1,)))
     'Wrap it in matrixrl.envs.GridActions, which offers a grid of actions.'
     """
@@ -455,9 +428,6 @@ def codec_from(data: Any) -> Codec:
     """Return the codec that `Codec.description` described, from a file that need not be trusted.
 
     The space is made again and read as any other, and must then have the same description.
-
-    Raises:
-        InvalidInput: The data do not describe a codec.
 
     >>> str(codec_from(DiscreteCodec(4).description()))
     'Discrete(4)'

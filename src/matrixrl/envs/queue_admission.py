@@ -112,13 +112,7 @@ class QueueAdmission(MDPEnv):
 
 
 def _events(after: IntArray, chances: FloatArray, busy: FloatArray) -> Iterator[Outcome]:
-    """Return the events after a decision: arrivals of each class, a departure, and nothing.
-
-    Args:
-        after: (S, A) Customers after the decision.
-        chances: (J,) Probabilities of arrivals.
-        busy: (S, A) Probability of a departure.
-    """
+    """Return the events after a decision (S, A): arrivals of each class (J,), a departure (S, A), and nothing."""
     first = after * (len(chances) + 1)  # the state with so many customers in which nobody arrives
     for j, chance in enumerate(chances):
         yield chance, first + j + 1, 0.0

@@ -30,17 +30,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EnvEntry:
-    """One environment of ours.
-
-    Attributes:
-        name: Short name.
-        module: Module of its class, inside `matrixrl.envs`.
-        class_name: Name of its class.
-    """
+    """One environment of ours: its short name, and the name of its class."""
 
     name: str
-    module: str
     class_name: str
+
+    @property
+    def module(self) -> str:
+        """Module of its class, inside `matrixrl.envs`."""
+        return self.name.replace("-", "_")
 
     @property
     def id(self) -> str:
@@ -78,7 +76,7 @@ class EnvEntry:
 
 
 ENVIRONMENTS: dict[str, EnvEntry] = {
-    name: EnvEntry(name, name.replace("-", "_"), class_name)
+    name: EnvEntry(name, class_name)
     for name, class_name in (
         ("river-swim", "RiverSwim"),
         ("deep-sea", "DeepSea"),
@@ -221,13 +219,7 @@ def checked_settings(argument: str, settings: Any) -> dict[str, Any]:
 
 
 def refuse_env_settings(env: Any, settings: Mapping[str, Any], known: Container[str]) -> None:
-    """Refuse settings of an environment among those of an agent, and say where they belong.
-
-    Args:
-        env: What was given as environment.
-        settings: What was given as settings of the agent.
-        known: Names of settings of the agent.
-    """
+    """Refuse settings of an environment among those of an agent, whose names are known; say where they belong."""
     from matrixrl.envs.control import CONTROL
 
     if not isinstance(env, str):

@@ -120,10 +120,7 @@ def _table(name: str, given: Any, shape: tuple[int, int], end_state: int | None,
 def refuse_ambiguous(name: str, values: list[Any], n_actions: int) -> None:
     """Refuse ``[0, 1]`` and ``[1, 0]`` of two actions, unless another list, such as ``[0]``, cannot be a mask.
 
-    Args:
-        name: What was given, in messages.
-        values: What `chosen_actions` is to read: one value, or all answers of a function of the state.
-        n_actions: Number of actions A. If it is not 2, no list can be read in both ways.
+    Values are what `chosen_actions` is to read: one value, or all answers of a function of the state.
     """
     doubtful = [value for value in values if _is_doubtful(value)] if n_actions == 2 else []
     arrays = [value for value in values if isinstance(value, np.ndarray)]
@@ -148,12 +145,7 @@ def _is_doubtful(value: Any) -> bool:
 def chosen_actions(name: str, value: Any, n_actions: int, *, actions: Codec | None = None) -> BoolArray:
     """Return some actions of one state as a mask (A,), at least one of them.
 
-    Args:
-        name: What was given, in messages.
-        value: A booleans (or an array of A numbers of type int8 that are 0 or 1, as Gymnasium writes masks), or a
-            sequence of actions.
-        n_actions: Number of actions A.
-        actions: Numbers of the actions; 0 … A − 1 stand for themselves by default.
+    They are given as A booleans (or an array of type int8, as Gymnasium writes masks), or as a sequence of actions.
     """
     codec = DiscreteCodec(n_actions) if actions is None else actions
     what = "the numbers of the actions" if isinstance(codec, DiscreteCodec) else f"a list of actions of {codec}"
@@ -218,17 +210,7 @@ def refuse_forbidden(
     action_codec: Codec | None = None,
     when: str = "",
 ) -> None:
-    """Refuse actions that are not allowed in their states.
-
-    Args:
-        name: Name of the actions in the message.
-        allowed: (S, A) Allowed actions.
-        states: States, counted from 0.
-        actions: Actions, counted from 0, of the same shape.
-        state_codec: Numbers of the states, which the message shows; 0 … S − 1 stand for themselves by default.
-        action_codec: Numbers of the actions, likewise.
-        when: Words about the stage of the actions, if what is allowed depends on it.
-    """
+    """Refuse actions that are not allowed (S, A) in their states; codecs and words about the stage are for messages."""
     wrong = ~allowed[states, actions]
     if wrong.any():
         state, action = int(states[wrong][0]), int(actions[wrong][0])
@@ -304,15 +286,13 @@ class KnownMasks:
     ) -> BoolArray | None:
         """Return the actions (A,) to choose from at the current state; None for those that are allowed anyway.
 
+        A mask that contradicts another one of the same state, or what was declared, is refused.
+
         Args:
             state: Current state.
             stage: Current stage.
             info: What `reset` or `step` returned with it.
-            current_mask: Method that returns the mask of the current state, for infos without one; None if there is
-                none.
-
-        Raises:
-            InvalidInput: The mask contradicts another one of the same state, or what was declared.
+            current_mask: Method that returns the mask of the current state, for infos without one.
         """
         if self._problem.ignores_masks:
             return None
@@ -343,11 +323,7 @@ class KnownMasks:
             self.tell(state, as_mask(f"info['{_INFO}']", given, self._problem.actions.size))
 
     def narrower(self, state: Any, stage: int, allowed: Any) -> BoolArray | None:
-        """Return the actions (A,) of a request if they are fewer than those that are allowed in a state, else None.
-
-        Raises:
-            InvalidInput: There is none, one of them is not allowed in the state, or an array may be a mask as well.
-        """
+        """Return the actions (A,) of a request if they are fewer than those that are allowed in a state, else None."""
         actions = self._problem.actions
         if isinstance(allowed, np.ndarray):
             refuse_ambiguous("allowed", [allowed], actions.size)
@@ -391,11 +367,7 @@ class KnownMasks:
         return f"state {self._problem.shown_state(state)}{self._problem.task.stages.when(stage)}"
 
     def tell(self, state: Any, mask: BoolArray) -> None:
-        """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on.
-
-        Raises:
-            InvalidInput: Another mask was reported for the state, or the algorithm cannot learn masks.
-        """
+        """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on."""
         if self._on_change is None:
             rule = "must be given for this algorithm, which cannot learn masks while it plays"
             fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
@@ -457,11 +429,7 @@ class KnownMasks:
         return told | ({} if self._tried is None else {TRIED: self._tried.copy()})
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `state_dict` returned; pairs that were not saved may all have been learned from.
-
-        Raises:
-            InvalidInput: The arrays do not fit the problem.
-        """
+        """Take back what `state_dict` returned; pairs that were not saved may all have been learned from."""
         for name, kind in ((REPORTED_MASKS, np.int8), (TRIED, np.bool_)):
             if name in arrays and (arrays[name].shape != self._shape or arrays[name].dtype != kind):
                 raise InvalidInput(f"{name} must be {np.dtype(kind).name} of shape {self._shape}")

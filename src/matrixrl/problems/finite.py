@@ -225,13 +225,7 @@ def _laws(given: Any) -> list[Any] | None:
 
 
 def _joint_law(given: list[Any], task: Task) -> Transitions:
-    """Return the law of states and inner actions.
-
-    Args:
-        given: One law that all stages share, or one for each class or stage: arrays (S, A, S) or scipy.sparse matrices
-            (S·A, S); or one `Transitions`.
-        task: Task with the classes of stages and the pairs whose laws are not used.
-    """
+    """Return the law of states and inner actions, from one for all stages, or one for each class or stage."""
     stages = task.stages
     if isinstance(given[0], Transitions):
         law = given[0]
@@ -248,7 +242,9 @@ def _joint_law(given: list[Any], task: Task) -> Transitions:
     for (name, block), law in zip(stages.named_blocks("P"), stages.by_class("P", given, "(S, A, S)"), strict=True):
         used = law if task.unused is None else _filled(law, task.unused[:, block])
         is_sparse = sparse.issparse(law)
-        laws.append(SparseTransitions(used, stages.n_own, name=name) if is_sparse else DenseTransitions(used, name=name))
+        laws.append(
+            SparseTransitions(used, stages.n_own, name=name) if is_sparse else DenseTransitions(used, name=name)
+        )
     shapes = {(law.n_states, law.n_actions, law.n_states) for law in laws}
     if len(shapes) > 1:
         received = ", ".join(map(str, sorted(shapes)))

@@ -153,15 +153,9 @@ class SavedProblem:
         return str(self.header["kind"])
 
     def attach(self, given: Any = None, *, phi: Phi | None = None, psi: Psi | None = None) -> Problem:
-        """Return the problem, attached to a world.
+        """Return the problem in the world that is given, or for ask and tell on a finite task without one.
 
-        Args:
-            given: Environment, `FiniteMDP` or `FunctionalTask` to go on in; None for ask and tell on a finite task.
-            phi: A user's own feature map, if the environment does not offer it.
-            psi: ψ of the user, if the file has only a probe of it.
-
-        Raises:
-            InvalidInput: `given` is another problem, or something that no file can hold is missing.
+        A user's own φ and ψ, of which the file has only probes, are given or offered by the environment.
         """
         entries, task = self.header, self.task
         world = Problem(task, name="saved problem") if task is not None and given is None else self._read(given)
@@ -193,11 +187,7 @@ class SavedProblem:
         )
 
     def compare(self, found: Problem) -> None:
-        """Refuse a problem other than the saved one.
-
-        Raises:
-            InvalidInput: It is another one; the message names what differs.
-        """
+        """Refuse a problem other than the saved one; the message names what differs."""
         differing = self._differing_spaces(found.states, found.actions)
         differing += differing_fields(self.fingerprint, fingerprint(found))
         if "transitions" in self.fingerprint and found.mdp is None:
@@ -267,12 +257,7 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None) -> M:
 
 
 def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
-    """Return what a file says of a problem, checked as far as the file alone can be.
-
-    Raises:
-        InvalidInput: Entries or arrays have other names or types than those that `save_problem` writes, or do not fit
-            each other.
-    """
+    """Return what a file says of a problem, checked as far as the file alone can be."""
     kind = header["kind"]
     check_entries("the problem", header, _ENTRIES | _OF_KIND[kind])
     if header["reward_outside"] not in REWARD_OUTSIDE:

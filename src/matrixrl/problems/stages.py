@@ -121,15 +121,9 @@ class Stages:
         return [int(np.flatnonzero(self.classes == c)[0]) for c in range(self.n_classes)]
 
     def by_class(self, name: str, items: list[Any], what: str) -> list[Any]:
-        """Return one item for each class, in the order of their numbers.
+        """Return one item for each class from one for all stages, for each class or for each stage.
 
-        Args:
-            name: Name of the argument.
-            items: One for all stages, one for each class, or one for each stage.
-            what: Shape of an item in words, for messages.
-
-        Raises:
-            InvalidInput: There are others, stages of one class have different ones, or both readings are possible.
+        `what` is the shape of an item in words. Stages of one class must have equal items.
         """
         horizon, count = len(self.classes), self.n_classes
         if len(items) == 1:
@@ -152,11 +146,7 @@ class Stages:
         return [items[h] for h in firsts]
 
     def phi(self, phi: Phi) -> Phi:
-        """Return φ of inner actions: e_c ⊗ φ(s, a), so that classes of stages share no feature.
-
-        Args:
-            phi: φ of A actions; one of C·A inner actions is returned as it is.
-        """
+        """Return φ of inner actions, e_c ⊗ φ(s, a), so that classes share no feature; one that is of them already."""
         count, width = self.n_classes, self.n_own
         if count == 1 or phi.n_actions == self.n_inner:
             return phi

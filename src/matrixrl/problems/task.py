@@ -404,14 +404,7 @@ class Task(EpisodicTask, Described):
         return changed
 
     def check_actions(self, name: str, states: IntArray, actions: IntArray, stage: int | None = None) -> None:
-        """Refuse actions that are not allowed in their states; arrays of equal shape.
-
-        Args:
-            name: Name of the actions in the message.
-            states: States.
-            actions: Actions; inner ones if laws depend on the stage, unless `stage` is given.
-            stage: Stage at which these actions, counted from 0, are taken.
-        """
+        """Refuse actions that are not allowed in their states; inner ones, or those that users take at a stage."""
         if self.allowed is None:
             return
         if stage is None:

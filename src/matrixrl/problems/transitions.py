@@ -50,7 +50,7 @@ def invert(cdf: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
 
 
 def cumulative_lists(firsts: IntArray, weights: FloatArray) -> FloatArray:
-    """Return what `cumulative` does of n lists: weights (E,), with the position of the first one of each and E (n + 1,).
+    """Return what `cumulative` does of n lists of weights (E,); `firsts` (n + 1,) are their first positions, and E.
 
     >>> cumulative_lists(np.array([0, 2, 3]), np.array([0.5, 0.5, 1.0]))
     array([0.5, 1. , 1. ])

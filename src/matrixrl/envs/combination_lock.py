@@ -23,7 +23,6 @@ class CombinationLock(MDPEnv):
         slip: Probability that the right action leads back to the start too.
         seed: Seed of the combination.
         noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
-        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
@@ -35,7 +34,6 @@ class CombinationLock(MDPEnv):
         slip: float = 0.05,
         seed: int = 0,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         n = integer("n_states", n_states, low=2, remedy="Give at least a closed and an open state.")
         count = integer("n_actions", n_actions, low=1, remedy="Give at least one action.")
@@ -51,10 +49,7 @@ class CombinationLock(MDPEnv):
         table[n - 1] = np.eye(n)[n - 1]
         reward = np.zeros((n, count))
         reward[n - 1] = 1.0
-        super().__init__(
-            FiniteMDP(table, reward, 2 * n if horizon is None else horizon, noisy_rewards=noisy_rewards),
-            render_mode=render_mode,
-        )
+        super().__init__(FiniteMDP(table, reward, 2 * n if horizon is None else horizon, noisy_rewards=noisy_rewards))
 
     @property
     def layout(self) -> Layout:
@@ -62,8 +57,3 @@ class CombinationLock(MDPEnv):
         moves = np.zeros((self.mdp.n_states, self.mdp.n_actions, 2))
         moves[:-1, :, 1] = np.where(self._combination[:-1, None] == np.arange(self.mdp.n_actions), 1.0, -1.0)
         return Layout.chain(self.mdp.n_states, moves=moves)
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of the lock: states passed and states left."""
-        left = self.mdp.n_states - 1 - state
-        return "[" + "#" * state + "." * left + "]" + (" open" if left == 0 else "")

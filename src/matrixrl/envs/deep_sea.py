@@ -24,17 +24,10 @@ class DeepSea(MDPEnv):
         horizon: Steps in an episode; one dive (`size`) if None.
         seed: Seed of the assignment of actions to directions.
         noisy_rewards: Whether rewards are one end of the reward range at random, with the given means.
-        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
-        self,
-        size: int = 10,
-        horizon: int | None = None,
-        *,
-        seed: int = 0,
-        noisy_rewards: bool = False,
-        render_mode: str | None = None,
+        self, size: int = 10, horizon: int | None = None, *, seed: int = 0, noisy_rewards: bool = False
     ) -> None:
         n = integer("size", size, low=2, remedy="Try 10.")
         fits_memory("size", 6.0 * n**4, f"{n:,}", remedy="Try 10.")
@@ -54,13 +47,9 @@ class DeepSea(MDPEnv):
         treasure = n * n - 1
         reward[treasure, right[n - 1, n - 1]] = 1.0
         mdp = FiniteMDP(
-            table,
-            reward,
-            n if horizon is None else horizon,
-            reward_range=(-cost, 1.0),
-            noisy_rewards=noisy_rewards,
+            table, reward, n if horizon is None else horizon, reward_range=(-cost, 1.0), noisy_rewards=noisy_rewards
         )
-        super().__init__(mdp, render_mode=render_mode)
+        super().__init__(mdp)
 
     @property
     def layout(self) -> Layout:
@@ -68,10 +57,3 @@ class DeepSea(MDPEnv):
         goes_right = self._right.ravel()[:, None] == np.arange(2)
         across = np.where(goes_right, 1.0, -1.0)
         return Layout.grid(self.size, self.size, moves=np.stack([np.ones_like(across), across], axis=2))
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of the grid with the diver D and the treasure $."""
-        cells = [["." for _ in range(self.size)] for _ in range(self.size)]
-        cells[-1][-1] = "$"
-        cells[state // self.size][state % self.size] = "D"
-        return "\n".join("".join(row) for row in cells)

@@ -29,7 +29,6 @@ class DoubleIntegrator(MDPEnv):
         horizon: Steps in an episode.
         noise: Size of the noise in units of a push; it is −noise, 0 or noise with probabilities ¼, ½ and ¼.
         noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         points: Position and speed of every state, shape (S, 2).
@@ -43,7 +42,6 @@ class DoubleIntegrator(MDPEnv):
         *,
         noise: float = 0.3,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         nx = integer("positions", positions, low=3, remedy="Try 41.")
         nv = integer("speeds", speeds, low=3, remedy="Try 31.")
@@ -64,12 +62,7 @@ class DoubleIntegrator(MDPEnv):
         bell = np.exp(-((x - 0.6) ** 2 + v**2) / 0.08)
         start = int(np.argmin((x + 0.6) ** 2 + v**2))
         mdp = FiniteMDP(table, np.tile(bell[:, None], (1, 3)), horizon, start=start, noisy_rewards=noisy_rewards)
-        super().__init__(mdp, render_mode=render_mode)
-
-    def picture(self, state: int) -> str:
-        """Return position and speed as text."""
-        position, speed = self.points[state]
-        return f"position {position:+.2f}, speed {speed:+.2f}"
+        super().__init__(mdp)
 
 
 def _corners(x: FloatArray, v: FloatArray, nx: int, nv: int) -> list[tuple[IntArray, FloatArray]]:

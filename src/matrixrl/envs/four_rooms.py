@@ -23,17 +23,10 @@ class FourRooms(MDPEnv):
         horizon: Steps in an episode; four times the side if None.
         slip: Probability of moving sideways.
         noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
-        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
-        self,
-        size: int = 9,
-        horizon: int | None = None,
-        *,
-        slip: float = 0.1,
-        noisy_rewards: bool = False,
-        render_mode: str | None = None,
+        self, size: int = 9, horizon: int | None = None, *, slip: float = 0.1, noisy_rewards: bool = False
     ) -> None:
         n = integer("size", size, low=5, remedy="Try 9.")
         if n % 2 == 0:
@@ -57,19 +50,12 @@ class FourRooms(MDPEnv):
                     dr, dc = _MOVES[(a + turn) % 4]
                     table[s, a, index_of.get((row + dr, column + dc), s)] += probability
         mdp = FiniteMDP(table, reward, 4 * n if horizon is None else horizon, noisy_rewards=noisy_rewards)
-        super().__init__(mdp, render_mode=render_mode)
+        super().__init__(mdp)
 
     @property
     def layout(self) -> Layout:
         """The free cells of the rooms."""
         return Layout(np.array(self._cells), np.array(_MOVES, dtype=np.float64))
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of the rooms with the current cell W and the goal G."""
-        cells = np.where(self._walls, "#", ".")
-        cells[-1, -1] = "G"
-        cells[self._cells[state]] = "W"
-        return "\n".join("".join(row) for row in cells)
 
 
 def _walls(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

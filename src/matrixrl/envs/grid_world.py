@@ -26,20 +26,13 @@ class GridWorld(MDPEnv):
         horizon: Steps in an episode; three times the side if None.
         slip: Probability of moving sideways.
         noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         points: Coordinates of every state in [-1, 1]², shape (S, 2).
     """
 
     def __init__(
-        self,
-        size: int = 20,
-        horizon: int | None = None,
-        *,
-        slip: float = 0.1,
-        noisy_rewards: bool = False,
-        render_mode: str | None = None,
+        self, size: int = 20, horizon: int | None = None, *, slip: float = 0.1, noisy_rewards: bool = False
     ) -> None:
         self.size = n = integer("size", size, low=2, remedy="Try 20.")
         slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
@@ -55,16 +48,9 @@ class GridWorld(MDPEnv):
         reward[goal] = 1.0
         self.points: FloatArray = 2.0 * cells / (n - 1) - 1.0
         mdp = FiniteMDP(table, reward, 3 * n if horizon is None else horizon, noisy_rewards=noisy_rewards)
-        super().__init__(mdp, render_mode=render_mode)
+        super().__init__(mdp)
 
     @property
     def layout(self) -> Layout:
         """The grid, row by row."""
         return Layout.grid(self.size, self.size, moves=("up", "right", "down", "left"))
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of the grid with the current cell W and the goal G."""
-        cells = np.full((self.size, self.size), ".")
-        cells[-1, -1] = "G"
-        cells[divmod(state, self.size)] = "W"
-        return "\n".join("".join(row) for row in cells)

@@ -15,7 +15,6 @@ class LinearMDP(MDPEnv):
     Args:
         n_states, n_actions, d, d_psi, horizon, concentration, orthonormal, seed, noisy_rewards: See
             `matrixrl.problems.low_rank`.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         core: True core M*, shape (d, d_psi); agents do not use it.
@@ -33,7 +32,6 @@ class LinearMDP(MDPEnv):
         orthonormal: bool = False,
         seed: int = 0,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         made = low_rank(
             n_states=n_states,
@@ -47,4 +45,4 @@ class LinearMDP(MDPEnv):
             noisy_rewards=noisy_rewards,
         )
         self.core = made.core
-        super().__init__(made.mdp, render_mode=render_mode)
+        super().__init__(made.mdp)

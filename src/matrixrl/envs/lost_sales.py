@@ -39,7 +39,6 @@ class LostSales(MDPEnv):
         holding: Cost h of a piece that is left at the end of a day.
         penalty: Cost p of a lost sale.
         noisy_rewards: Whether rewards are drawn from the ends of their range, with the given means.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         stock: (S,) Pieces on hand in each state.
@@ -62,7 +61,6 @@ class LostSales(MDPEnv):
         holding: float = 1.0,
         penalty: float = 4.0,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         self.capacity = most = integer("capacity", capacity, low=1, remedy="Try 20.")
         self.lead_time = integer("lead_time", lead_time, low=0, high=2, remedy="Give 0, 1 or 2 days.")
@@ -80,14 +78,9 @@ class LostSales(MDPEnv):
         table, reward = table_of(outcomes)
         allowed: BoolArray = self.stock[:, None] + self.on_order[:, None] + np.arange(most + 1) <= most
         mdp = FiniteMDP(
-            table,
-            reward,
-            horizon,
-            reward_range=range_of(reward, allowed),
-            allowed=allowed,
-            noisy_rewards=noisy_rewards,
+            table, reward, horizon, reward_range=range_of(reward, allowed), allowed=allowed, noisy_rewards=noisy_rewards
         )
-        super().__init__(mdp, render_mode=render_mode)
+        super().__init__(mdp)
 
     def _outcome(self, demand: int, chance: float, holding: float, penalty: float) -> Outcome:
         """Return what a demand leads to and costs at every pair; pairs that are not allowed are cut to the capacity."""
@@ -108,8 +101,3 @@ class LostSales(MDPEnv):
         table[self.stock, self.on_order] = np.arange(len(self.stock))
         numbers: IntArray = table[stock, np.minimum(on_order, self.capacity - stock)]
         return numbers
-
-    def picture(self, state: int) -> str:
-        """Return the stock and the orders on their way as text."""
-        coming = f", {self.on_order[state]} arrive tomorrow" if self.lead_time == 2 else ""
-        return f"{self.stock[state]} in stock{coming}"

@@ -44,7 +44,6 @@ class PerishableStock(MDPEnv):
         waste_cost: Cost of a piece that expires.
         holding_cost: Cost of a piece that is held overnight.
         noisy_rewards: Whether rewards are drawn from the ends of their range, with the given means.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         pieces: (S, lead_time − 1 + shelf_life) Pieces on their way, the latest order first, and then pieces in stock,
@@ -71,7 +70,6 @@ class PerishableStock(MDPEnv):
         waste_cost: float = 7.0,
         holding_cost: float = 1.0,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         self.shelf_life = integer("shelf_life", shelf_life, low=1, high=50, remedy="Give days, such as 2.")
         self.lead_time = integer("lead_time", lead_time, low=1, high=50, remedy="Give days, such as 1.")
@@ -93,7 +91,7 @@ class PerishableStock(MDPEnv):
         outcomes = (self._outcome(d, chance, costs) for d, chance in enumerate(self.demand) if chance > 0.0)
         table, reward = table_of(outcomes)
         mdp = FiniteMDP(table, reward, horizon, reward_range=range_of(reward), noisy_rewards=noisy_rewards)
-        super().__init__(mdp, render_mode=render_mode)
+        super().__init__(mdp)
 
     def _outcome(self, demand: int, chance: float, costs: FloatArray) -> Outcome:
         """Return what a demand leads to and costs at every pair."""
@@ -122,12 +120,6 @@ class PerishableStock(MDPEnv):
             left[:, age] -= taken
             wanted -= taken
         return left[:, :-1], wanted, left[:, -1]
-
-    def picture(self, state: int) -> str:
-        """Return the pieces on their way and of each age as text."""
-        numbers = self.pieces[state].tolist()
-        coming, stock = numbers[: self.lead_time - 1], numbers[self.lead_time - 1 :]
-        return f"{f'on their way {coming}, ' if coming else ''}stock by age {stock}"
 
 
 def _gamma_demand(mean_demand: float, variation: float) -> FloatArray:

@@ -64,8 +64,7 @@ class EnvEntry:
     @property
     def parameters(self) -> dict[str, Any]:
         """The settings and their defaults."""
-        signature = inspect.signature(self.env_class)
-        return {k: p.default for k, p in signature.parameters.items() if k != "render_mode"}
+        return {name: one.default for name, one in inspect.signature(self.env_class).parameters.items()}
 
     def defaults(self) -> dict[str, Any]:
         """The settings with the values that they have when nothing is given."""

@@ -24,17 +24,10 @@ class RiverSwim(MDPEnv):
         copies: Number of separate rivers of n_states states each. An episode starts in a random one. The number of
             features d grows with it, and the value of an optimal policy stays the same.
         noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
-        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
-        self,
-        n_states: int = 6,
-        horizon: int | None = None,
-        *,
-        copies: int = 1,
-        noisy_rewards: bool = False,
-        render_mode: str | None = None,
+        self, n_states: int = 6, horizon: int | None = None, *, copies: int = 1, noisy_rewards: bool = False
     ) -> None:
         n = integer("n_states", n_states, low=2, remedy="Give at least two states.")
         count = integer("copies", copies, low=1, remedy="Give at least one river.")
@@ -59,17 +52,10 @@ class RiverSwim(MDPEnv):
                 steps,
                 start=start.ravel(),
                 noisy_rewards=noisy_rewards,
-            ),
-            render_mode=render_mode,
+            )
         )
 
     @property
     def layout(self) -> Layout:
         """The river as a chain; a row for each of several rivers."""
         return Layout.grid(self.mdp.n_states // self._length, self._length, moves=("left", "right"))
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of the river with the swimmer S."""
-        river, position = divmod(state, self._length)
-        which = f"{river + 1}: " if self.mdp.n_states > self._length else ""
-        return which + "~" * position + "S" + "~" * (self._length - 1 - position) + "$"

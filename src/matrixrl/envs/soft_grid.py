@@ -30,7 +30,6 @@ class SoftGrid(MDPEnv):
         step: Length of a move, in regions.
         copies: Number of actions for each of the four moves; A is four times that, and d does not change.
         noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         core: True core M*, shape (d, d); agents do not use it.
@@ -45,7 +44,6 @@ class SoftGrid(MDPEnv):
         step: float = 0.75,
         copies: int = 1,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         self.side = integer("side", side, low=2, remedy="Give the number of cells along a side.")
         if not isinstance(regions, (tuple, list)) or len(regions) != 2:
@@ -76,8 +74,7 @@ class SoftGrid(MDPEnv):
                 horizon,
                 features=Features(phi, SparsePsi(psi)),
                 noisy_rewards=noisy_rewards,
-            ),
-            render_mode=render_mode,
+            )
         )
 
     def _aim(self, states: IntArray) -> FloatArray:
@@ -93,15 +90,6 @@ class SoftGrid(MDPEnv):
     def layout(self) -> Layout:
         """The cells, row by row."""
         return Layout.grid(self.side, self.side, moves=self._moves)
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of the regions with the region of the cell marked @."""
-        row, column = (int(x * n / self.side) for x, n in zip(divmod(state, self.side), self.regions, strict=True))
-        lines = [
-            " ".join("@" if (i, j) == (row, column) else "." for j in range(self.regions[1]))
-            for i in range(self.regions[0])
-        ]
-        return "\n".join(lines)
 
 
 def _hats(x: FloatArray, n: int) -> FloatArray:

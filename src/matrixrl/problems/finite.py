@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import choice, fail, flag, index, real_numbers, shown
+from matrixrl.checks import fail, flag, index, real_numbers, shown
 from matrixrl.display import Described
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Features
@@ -304,7 +304,6 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
 
     Args:
         mdp: MDP to play, available as `env.unwrapped.mdp`; regret is computed with it.
-        render_mode: None or "ansi".
 
     >>> from matrixrl.problems import tabular
     >>> env = MDPEnv(tabular(n_states=3, n_actions=2, horizon=2).mdp)
@@ -313,20 +312,13 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     (0, False)
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
-
-    def __init__(self, mdp: FiniteMDP, *, render_mode: str | None = None) -> None:
-        checked_mdp(mdp)
-        if render_mode is not None:
-            choice("render_mode", render_mode, self.metadata["render_modes"])
-        self.mdp = mdp
+    def __init__(self, mdp: FiniteMDP) -> None:
+        self.mdp = checked_mdp(mdp)
         self.horizon = mdp.horizon
-        self.render_mode = render_mode
         self.observation_space = spaces.Discrete(mdp.n_states)
         self.action_space = spaces.Discrete(mdp.task.n_own_actions)
         self._state = 0
         self._stage = mdp.horizon
-        self._last: tuple[int, float] | None = None
         self._next_uniforms: FloatArray = np.empty(0)
         self._coins: FloatArray = np.empty(0)
 
@@ -340,7 +332,6 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         )
         self._state = int(draw_start(self.mdp.task.start, first[None])[0])
         self._stage = 0
-        self._last = None
         return np.int64(self._state), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
@@ -358,7 +349,6 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         following = self.mdp.transitions.sample(state, inner, self._next_uniforms[now])
         self._stage += 1
         reward, self._state = float(rewards[0]), int(following[0])
-        self._last = (own, reward)
         terminated = self._state == self.mdp.task.end_state
         truncated = not terminated and self._stage >= self.horizon
         if terminated:
@@ -376,15 +366,3 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         """Return the stage and, if some actions are not allowed, the mask of the current state as Gymnasium has it."""
         masks = {} if self.mdp.allowed is None else {"action_mask": self.action_masks().astype(np.int8)}
         return {"stage": self._stage, **masks}
-
-    def render(self) -> str | None:
-        """Return a text picture of the current state in render mode "ansi", else None."""
-        if self.render_mode is None:
-            gym.logger.warn("render was called without a render mode; pass render_mode='ansi'.")
-            return None
-        last = "" if self._last is None else f"  (action {self._last[0]}, reward {self._last[1]:g})"
-        return f"{self.picture(self._state)}{last}\n"
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of one state; subclasses may override it."""
-        return f"state {state} of {self.mdp.n_states}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from matrixrl import InvalidInput, MatrixRL, evaluate, make, solve
+from matrixrl import FiniteMDP, InvalidInput, MatrixRL, evaluate, make, solve
 from matrixrl.core.embedding import embedding
 from matrixrl.envs import ENVIRONMENTS, icu_sepsis, policy_value
 from matrixrl.envs.cases import table_of

@@ -92,7 +92,7 @@ class FiniteAlgorithm(Algorithm):
             task.end_state,
             (0.0 - task.reward_range[0]) / task.unit,
             allowed=self.masks.by_action,
-            stages=task.stages.if_several,
+            blocks=task.stages.blocks,
             discount=task.discount,
         )
         self._replica = np.arange(self.n_replicas)
@@ -209,17 +209,15 @@ class FiniteAlgorithm(Algorithm):
 
     def _draw_actions(self, rng: np.random.Generator) -> IntArray:
         """Return one action for each stage and state (H, S), drawn uniformly among those allowed."""
-        frame, stages = self.frame, self.frame.stages
-        if stages is None:
-            return random_actions(rng, (frame.horizon, frame.n_states), frame.n_actions, frame.allowed)
+        frame, allowed = self.frame, self.frame.allowed
+        if frame.blocks is None:
+            return random_actions(rng, (frame.horizon, frame.n_states), frame.n_actions, allowed)
         drawn = [
-            random_actions(
-                rng, (frame.n_states,), stages.n_own, None if frame.allowed is None else frame.allowed[stages.block(h)]
-            )
-            for h in range(frame.horizon)
+            first
+            + random_actions(rng, (frame.n_states,), stop - first, None if allowed is None else allowed[first:stop])
+            for first, stop in frame.blocks.tolist()
         ]
-        inner: IntArray = stages.inner_policy(np.stack(drawn))
-        return inner
+        return np.stack(drawn)
 
     def _draw_rankings(self) -> FloatArray:
         """Return one random ranking of the actions for each replica, which breaks ties: (B, A)."""

@@ -402,8 +402,8 @@ class Simulation:
         d, d_psi = self.problem.dimensions
         n_states = self.problem.finite_task.n_states if self.problem.kind == "finite" else 0
         sizes = {"n_states": n_states, "n_actions": self.problem.actions.size, "d": d, "d_psi": d_psi}
-        if self.problem.task.stages.n_classes > 1:
-            sizes["stage_classes"] = self.problem.task.stages.n_classes
+        if task.stages.n_classes > 1:
+            sizes["stage_classes"] = task.stages.n_classes
         if self.problem.allowed_by_action is not None:
             sizes["allowed_pairs"] = self.problem.finite_task.n_pairs
         return sizes

@@ -58,9 +58,12 @@ class Stages:
         return self.n_classes * self.n_own
 
     @property
-    def if_several(self) -> Stages | None:
-        """These stages; None if all share their laws, for loops that are shorter then."""
-        return self if self.n_classes > 1 else None
+    def blocks(self) -> IntArray | None:
+        """(H, 2) First inner action of each stage, and the one after its last; None if all stages share their laws."""
+        if self.n_classes == 1:
+            return None
+        firsts = self.first(np.arange(len(self.classes)))
+        return np.stack([firsts, firsts + self.n_own], axis=1)
 
     def first(self, stage: Any) -> Any:
         """Return the number of the first inner action of a stage, or of each of some stages."""

@@ -121,7 +121,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 part=self._part,
                 allowed=self.frame.allowed,
                 end_state=task.end_state,
-                stages=task.stages.if_several,
+                blocks=task.stages.blocks,
             )
         )
         self.rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)

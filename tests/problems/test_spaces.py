@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matrixrl.errors import InvalidInput
+from matrixrl.problems.task import read_start
 from matrixrl.spaces import LARGEST_SPACE, ArrayCodec, DiscreteCodec, TupleCodec, codec_from, codec_of
 
 QUIET = settings(max_examples=80, deadline=None, derandomize=True, database=None)
@@ -238,3 +239,10 @@ def test_codecs_are_equal_if_they_number_the_same_elements():
         "Dict('day': Tuple(Discrete(7, start=1), Discrete(2)), 'stock': MultiDiscrete([4, 3], start=[0, 1]))",
         "Discrete(3, start=2)",
     ]
+
+
+def test_a_first_state_may_have_parts_of_different_shapes_and_be_one_of_very_many():
+    states = codec_of("observation", spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([2, 2])]))
+    assert np.flatnonzero(read_start((1, [0, 1]), states)).tolist() == [5]
+    assert read_start([0.0] * 7 + [1.0], states).tolist() == [0.0] * 7 + [1.0]
+    assert np.flatnonzero(read_start(7, DiscreteCodec(10**6))).tolist() == [7]

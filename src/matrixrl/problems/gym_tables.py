@@ -12,13 +12,13 @@ import numpy as np
 from gymnasium import spaces, wrappers
 from scipy import sparse
 
-from matrixrl.checks import choice, distributions, fail, integer, real_numbers, shaped, shown, within
+from matrixrl.checks import choice, fail, integer, real_numbers, shaped, shown, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.problems.action_masks import as_mask, read_masks
 from matrixrl.problems.finite import FiniteMDP, checked_range
 from matrixrl.problems.stages import Stages
-from matrixrl.problems.task import checked_discount
+from matrixrl.problems.task import checked_discount, read_start, sure_start
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, codec_of
 
@@ -32,7 +32,6 @@ __all__ = [
     "known_mdp",
     "mask_of_state",
     "may_change_rewards",
-    "read_start",
     "time_limit",
     "why_table_is_unknown",
     "wrapper_chain",
@@ -350,17 +349,6 @@ def declares_start(env: gym.Env[Any, Any]) -> bool:
     return getattr(env.unwrapped, "initial_state_distrib", None) is not None
 
 
-def read_start(start: Any, states: Codec) -> FloatArray:
-    """Return the distribution of first states (S,) of a state, as it is observed, or of S probabilities."""
-    n = states.size
-    if isinstance(start, (list, tuple, np.ndarray)) and np.shape(start) == (n,) and n > 1:
-        given = shaped("start", start, (n,), remedy="Give a state or one probability for each state.")
-        return distributions("start", given)
-    remedy = "Give a state of observation_space, or one probability for each state."
-    one: FloatArray = np.eye(n)[int(states.encode("start", start, remedy))]
-    return one
-
-
 def _start_of(env: gym.Env[Any, Any], given: Any, states: Codec) -> tuple[FloatArray, bool]:
     """Return the distribution of first states (S,) of an environment, and whether it or the user declares it."""
     if declares_start(env):
@@ -384,7 +372,7 @@ def _start_of(env: gym.Env[Any, Any], given: Any, states: Codec) -> tuple[FloatA
         shown_states = ", ".join(shown(states.decode(state)) for state in found)
         rule = f"must be given for {name}, which declares no first states and whose resets begin in different ones"
         fail("start", rule, shown_states, remedy)
-    return np.eye(states.size)[found[0]], False
+    return sure_start(found[0], states.size), False
 
 
 def _is_numbered_from(table: Any, first_state: int, first_action: int, n_states: int, n_actions: int) -> bool:

@@ -33,12 +33,11 @@ from matrixrl.problems.gym_tables import (
     from_gymnasium,
     horizon_of,
     known_mdp,
-    read_start,
     why_table_is_unknown,
     wrapper_chain,
 )
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
-from matrixrl.problems.task import checked_discount
+from matrixrl.problems.task import checked_discount, read_start
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
 

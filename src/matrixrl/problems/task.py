@@ -29,8 +29,18 @@ from matrixrl.features import Features, one_hot
 from matrixrl.problems.action_masks import read_masks, refuse_forbidden
 from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.spaces import Codec, DiscreteCodec
 
-__all__ = ["EpisodicTask", "Kind", "Task", "checked_range", "effective_horizon", "total_weight"]
+__all__ = [
+    "EpisodicTask",
+    "Kind",
+    "Task",
+    "checked_range",
+    "effective_horizon",
+    "read_start",
+    "sure_start",
+    "total_weight",
+]
 
 _LONGEST = 10**6  # steps of an episode
 
@@ -252,7 +262,7 @@ class Task(EpisodicTask, Described):
         self.reward = np.concatenate(parts, axis=1)
         self.n_actions = stages.n_inner
         self.start_is_declared = start is not None
-        self.start = _checked_start(0 if start is None else start, self.n_states)
+        self.start = read_start(0 if start is None else start, DiscreteCodec(self.n_states))
         self.end_state = None
         self.end_is_added = flag("may_terminate", may_terminate)
         if self.end_is_added:
@@ -497,11 +507,17 @@ def _check_counts(shape: tuple[int, ...], n_states: Any, n_actions: Any) -> None
             fail(name, f"must be {own}, as reward has shape {shape}", count, "Leave it out.")
 
 
-def _checked_start(start: Any, n_states: int) -> FloatArray:
-    """Return the distribution (S,) of the first state."""
-    if isinstance(start, (int, np.integer)) or (isinstance(start, np.ndarray) and start.ndim == 0):
-        chosen = index("start", start, size=n_states, remedy="Give a state or a distribution.")
-        start = np.zeros(n_states)
-        start[chosen] = 1.0
-    given = shaped("start", start, (n_states,), remedy="Give a state or one probability for each state.")
-    return distributions("start", given)
+def read_start(start: Any, states: Codec) -> FloatArray:
+    """Return the distribution of first states (S,) of a state, as it is observed, or of S probabilities."""
+    remedy, shape = "Give a state or one probability for each state.", (states.size,)
+    is_list = isinstance(start, (list, tuple)) or np.ndim(start) > 0
+    if is_list and (isinstance(states, DiscreteCodec) or (real_numbers(start).shape == shape and states.size > 1)):
+        return distributions("start", shaped("start", start, shape, remedy=remedy))
+    return sure_start(states.encode("start", start, remedy), states.size)
+
+
+def sure_start(state: int, n_states: int) -> FloatArray:
+    """Return the distribution (S,) of a first state that is always the same."""
+    start = np.zeros(n_states)
+    start[state] = 1.0
+    return start

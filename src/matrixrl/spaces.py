@@ -23,6 +23,7 @@ from matrixrl.checks import fail, index, shown
 from matrixrl.errors import InvalidInput
 
 __all__ = [
+    "BOUNDS",
     "LARGEST_SPACE",
     "ArrayCodec",
     "BoxCodec",
@@ -43,7 +44,8 @@ _MOST_PARTS = 4096  # entries of all arrays together, likewise
 _FINITE = "Discrete, MultiDiscrete, MultiBinary, or a Tuple or Dict of them"
 _FINEST = 4097  # grid points along one continuous number
 _SLACK = 1e-6  # share of the range by which a continuous number may lie outside of its bounds, from rounding
-_BOUNDS = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
+BOUNDS = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
+"""What to do about continuous actions without bounds."""
 
 
 class Codec(ABC):
@@ -55,15 +57,17 @@ class Codec(ABC):
         kind: Kind of the space in a description.
         sizes: Number of values of each digit.
         firsts: Smallest value of each digit.
+        shape: Shape of an element that is an array.
     """
 
     kind: ClassVar[str]
     sizes: tuple[int, ...]
     firsts: tuple[int, ...]
+    shape: tuple[int, ...]
 
-    @abstractmethod
     def names(self, name: str) -> list[str]:
         """Return the name of each digit of an element with a name, such as ``state['stock'][0]``."""
+        return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(self.shape)]
 
     @abstractmethod
     def encode(self, name: str, value: Any, remedy: str) -> int:
@@ -158,9 +162,6 @@ class ArrayCodec(Codec):
     shape: tuple[int, ...]
     dtype: str = "int64"
 
-    def names(self, name: str) -> list[str]:
-        return _entry_names(name, self.shape)
-
     def encode(self, name: str, value: Any, remedy: str) -> int:
         try:
             array = np.asarray(value)
@@ -224,9 +225,6 @@ class BoxCodec(Codec):
     def n_entries(self) -> int:
         """Number of entries of the array."""
         return len(self.low)
-
-    def names(self, name: str) -> list[str]:
-        return _entry_names(name, self.shape)
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of the nearest array of the grid."""
@@ -344,10 +342,6 @@ def _plain(value: Any) -> Any:
     return value.description() if isinstance(value, Codec) else value
 
 
-def _entry_names(name: str, shape: tuple[int, ...]) -> list[str]:
-    return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(shape)]
-
-
 def _digits(number: int, sizes: Sequence[int]) -> list[int]:
     """Return the digits of a number in mixed radix, the most significant one first."""
     digits, rest = [], int(number)
@@ -379,7 +373,7 @@ def control_codec(actions: spaces.Space[Any]) -> Codec:
     if not isinstance(actions, spaces.Box) or not np.issubdtype(actions.dtype, np.floating):
         return codec_of("action", actions)
     if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
-        fail("action_space", "must have bounds if actions are continuous", shown(actions), _BOUNDS)
+        fail("action_space", "must have bounds if actions are continuous", shown(actions), BOUNDS)
     dtype = "float32" if actions.dtype == np.float32 else "float64"
     codec = BoxCodec.of(actions.low.ravel().tolist(), actions.high.ravel().tolist(), actions.shape, dtype)
     if not codec.n_entries >= 1 or codec.levels < 3:

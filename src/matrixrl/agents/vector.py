@@ -14,9 +14,10 @@ from gymnasium.wrappers import vector as vector_wrappers
 from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.play.rollout import check_first_state, kept, refuse_truncation
-from matrixrl.problems import FiniteMDP, Problem, Task, from_gymnasium, read_problem
+from matrixrl.problems import FiniteMDP, Problem, Task, read_problem
 from matrixrl.problems.fingerprint import differing_fields, fingerprint
-from matrixrl.problems.gym_tables import current_mask, declares_start, known_mdp
+from matrixrl.problems.gym_tables import current_mask
+from matrixrl.problems.reader import options_like
 from matrixrl.random_streams import numbered_seed
 from matrixrl.records import BoolArray, Episode
 from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
@@ -254,12 +255,8 @@ def _sub_environments(env: SyncVectorEnv[Any, Any] | AsyncVectorEnv[Any, Any]) -
 
 def _table_of(problem: Problem, env: gym.Env[Any, Any]) -> FiniteMDP | None:
     """Return the transition table of a sub-environment with the horizon and the range of rewards of the problem."""
-    task, known, allowed = problem.task, known_mdp(env), problem.allowed_option
-    if isinstance(task, Task) and known is not None:
-        fits = (known.horizon, known.n_actions) == (task.horizon, task.n_own_actions)
-        return (known.staged(task.stages.classes) if fits else known).restricted(allowed)
+    task, masks = problem.task, problem.ignores_masks
+    options: dict[str, Any] = {"horizon": task.horizon, "reward_range": task.reward_range, "measure_regret": True}
     if isinstance(task, Task):
-        start = task.start[: problem.n_observed] if task.start_is_declared and not declares_start(env) else None
-        return from_gymnasium(env, reward_range=task.reward_range, allowed=allowed, start=start, **task.timing)
-    read = read_problem(env, horizon=task.horizon, reward_range=task.reward_range, measure_regret=True)
-    return read.mdp
+        options = options_like(task, env, ignores_masks=masks, n_observed=problem.n_observed)
+    return read_problem(env, **options).mdp

@@ -6,8 +6,7 @@ package does, imports none of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matrixrl.envs.registry import (
     ENVIRONMENTS,
@@ -18,6 +17,7 @@ from matrixrl.envs.registry import (
     refuse_env_settings,
     register_all,
 )
+from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl.envs.cases import policy_value
@@ -77,10 +77,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"matrixrl.envs.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'matrixrl.envs' has no attribute {name!r}")
-
-
+__getattr__ = later_names(__name__, _MODULES)
 register_all()

@@ -207,11 +207,6 @@ class Problem:
         """(A, S) declared actions, inner ones if laws depend on the stage, of numbered states; None if all are."""
         return None if self.task.allowed is None else np.ascontiguousarray(self.task.allowed.T)
 
-    @property
-    def allowed_option(self) -> Any:
-        """What `allowed` of `read_problem` must be to read the same problem from another object of its world."""
-        return "all" if self.ignores_masks else self.task.allowed
-
     def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
         """Return which actions (A,), counted from 0, are declared as allowed in a state at a stage; None if all are."""
         allowed = self.task.allowed

@@ -30,6 +30,7 @@ from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task
 from matrixrl.problems.gym_tables import (
     check_time_limit,
     declared_mask,
+    declares_start,
     from_gymnasium,
     horizon_of,
     known_mdp,
@@ -41,7 +42,7 @@ from matrixrl.problems.task import checked_discount, read_start
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
 
-__all__ = ["OPTION_DEFAULTS", "ProblemOptions", "ReadOptions", "problem_of", "read_problem"]
+__all__ = ["OPTION_DEFAULTS", "ProblemOptions", "ReadOptions", "options_like", "problem_of", "read_problem"]
 
 _ONE_HOT_NUMBERS = 60.0  # numbers of 8 bytes that agents with one-hot features were measured to keep for each pair
 
@@ -280,6 +281,17 @@ def _read_numbered(env: gym.Env[Any, Any], options: ReadOptions) -> FiniteMDP | 
     if options.reward is not None:
         _compare_rewards(options.reward, mdp.task)
     return mdp
+
+
+def options_like(task: Task, given: Any, *, ignores_masks: bool, n_observed: int) -> dict[str, Any]:
+    """Return the options with which `read_problem` reads an environment or MDP of the same world as a task was read."""
+    mdp = given if isinstance(given, FiniteMDP) else known_mdp(given)
+    options = {**task.timing, "reward_range": task.reward_range, "allowed": "all" if ignores_masks else task.allowed}
+    if mdp is None:
+        has_own = not task.start_is_declared or declares_start(given)
+        return options | {"start": None if has_own else task.start[:n_observed]}
+    kept = ("allowed",) if mdp.stages.n_classes > 1 or mdp.horizon != task.horizon else ("allowed", "stage_dependent")
+    return {name: options[name] for name in kept if name in options}
 
 
 def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:

@@ -23,9 +23,8 @@ from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
 from matrixrl.problems.fingerprint import Fingerprint, answers_of, differing_fields, fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
-from matrixrl.problems.gym_tables import declares_start, known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
-from matrixrl.problems.reader import read_problem
+from matrixrl.problems.reader import options_like, read_problem
 from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from, codec_of
@@ -89,7 +88,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     assert problem.features is not None
     phi, psi = problem.features.phi, problem.features.psi
     header |= {name: getattr(task, name) for name in (*_FLAGS, "end_state")} | {"discount": float(task.discount)}
-    header["stages"] = _classes(task)
+    header["stages"] = None if task.stages.n_classes == 1 else task.stages.classes.tolist()
     arrays: Arrays = {"reward": task.reward, "start": task.start}
     if task.allowed is not None:
         arrays["allowed"] = task.allowed
@@ -118,11 +117,6 @@ def _save_map(name: str, features: Phi | Psi) -> tuple[str, Arrays]:
 def _widest(n_states: int) -> int:
     """Return the largest d_psi of a ψ that a file holds: a small file must not ask for a large K_ψ."""
     return max(n_states, _WIDE)
-
-
-def _classes(task: Task) -> list[int] | None:
-    """Return the class of each stage; None if all stages share their laws."""
-    return None if task.stages.n_classes == 1 else task.stages.classes.tolist()
 
 
 @dataclass(frozen=True)
@@ -216,23 +210,15 @@ class SavedProblem:
             own_range, regret = None if entries["is_declared"] else entries["reward_range"], entries["measures_regret"]
             return read_problem(given, horizon=entries["horizon"], reward_range=own_range, measure_regret=regret)
         if isinstance(given, FiniteMDP):
-            mdp: FiniteMDP | None = given
             codecs: tuple[Codec, Codec] = DiscreteCodec(given.n_states), DiscreteCodec(given.task.n_own_actions)
         elif isinstance(given, gym.Env):
-            mdp = known_mdp(given)
             codecs = codec_of("observation", given.observation_space), codec_of("action", given.action_space)
         else:
             _refuse(given, "Pass an environment or a FiniteMDP to load.")
         if differing := self._differing_spaces(*codecs):  # tables of the file do not fit other sizes
             _refuse(f"one that differs in {', '.join(differing)}")
-        allowed: Any = "all" if entries["ignores_masks"] else task.allowed
-        if mdp is not None:
-            has_own = mdp.stages.n_classes > 1 or mdp.horizon != task.horizon
-            return read_problem(given, allowed=allowed, stage_dependent=None if has_own else _classes(task))
-        options = {**task.timing, "stage_dependent": _classes(task), "allowed": allowed}
-        if task.start_is_declared and not declares_start(given):
-            options["start"] = task.start[: codecs[0].size]
-        return read_problem(given, reward_range=task.reward_range, **options)
+        masks = entries["ignores_masks"]
+        return read_problem(given, **options_like(task, given, ignores_masks=masks, n_observed=codecs[0].size))
 
 
 def _refuse(received: Any, remedy: str = "Make it with the same settings.") -> NoReturn:

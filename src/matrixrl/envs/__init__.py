@@ -21,20 +21,14 @@ from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl.envs.cases import policy_value
-    from matrixrl.envs.combination_lock import CombinationLock
+    from matrixrl.envs.classic import CombinationLock, DeepSea, LinearMDP, RiverSwim
     from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, PointObservations, SparseReward, make_control
-    from matrixrl.envs.deep_sea import DeepSea
-    from matrixrl.envs.double_integrator import DoubleIntegrator
     from matrixrl.envs.dynamic_pricing import DynamicPricing
-    from matrixrl.envs.four_rooms import FourRooms
-    from matrixrl.envs.grid_world import GridWorld
+    from matrixrl.envs.grids import DoubleIntegrator, FourRooms, GridWorld, SoftGrid
     from matrixrl.envs.icu_sepsis import ICUSepsis
-    from matrixrl.envs.linear_mdp import LinearMDP
     from matrixrl.envs.lost_sales import LostSales
     from matrixrl.envs.perishable_stock import PerishableStock
     from matrixrl.envs.queue_admission import QueueAdmission
-    from matrixrl.envs.river_swim import RiverSwim
-    from matrixrl.envs.soft_grid import SoftGrid
     from matrixrl.envs.swing_up import CartPoleSwingUp
 
 _MODULES = {

@@ -30,15 +30,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EnvEntry:
-    """One environment of ours: its short name, and the name of its class."""
+    """One environment of ours: its short name, the name of its class, and the module of it in `matrixrl.envs`."""
 
     name: str
     class_name: str
-
-    @property
-    def module(self) -> str:
-        """Module of its class, inside `matrixrl.envs`."""
-        return self.name.replace("-", "_")
+    module: str
 
     @property
     def id(self) -> str:
@@ -75,21 +71,21 @@ class EnvEntry:
 
 
 ENVIRONMENTS: dict[str, EnvEntry] = {
-    name: EnvEntry(name, class_name)
-    for name, class_name in (
-        ("river-swim", "RiverSwim"),
-        ("deep-sea", "DeepSea"),
-        ("combination-lock", "CombinationLock"),
-        ("four-rooms", "FourRooms"),
-        ("linear-mdp", "LinearMDP"),
-        ("soft-grid", "SoftGrid"),
-        ("grid-world", "GridWorld"),
-        ("double-integrator", "DoubleIntegrator"),
-        ("lost-sales", "LostSales"),
-        ("queue-admission", "QueueAdmission"),
-        ("perishable-stock", "PerishableStock"),
-        ("icu-sepsis", "ICUSepsis"),
-        ("dynamic-pricing", "DynamicPricing"),
+    name: EnvEntry(name, class_name, module)
+    for name, class_name, module in (
+        ("river-swim", "RiverSwim", "classic"),
+        ("deep-sea", "DeepSea", "classic"),
+        ("combination-lock", "CombinationLock", "classic"),
+        ("four-rooms", "FourRooms", "grids"),
+        ("linear-mdp", "LinearMDP", "classic"),
+        ("soft-grid", "SoftGrid", "grids"),
+        ("grid-world", "GridWorld", "grids"),
+        ("double-integrator", "DoubleIntegrator", "grids"),
+        ("lost-sales", "LostSales", "lost_sales"),
+        ("queue-admission", "QueueAdmission", "queue_admission"),
+        ("perishable-stock", "PerishableStock", "perishable_stock"),
+        ("icu-sepsis", "ICUSepsis", "icu_sepsis"),
+        ("dynamic-pricing", "DynamicPricing", "dynamic_pricing"),
     )
 }
 """Our environments by short name."""

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from matrixrl.envs.dynamic_pricing import DynamicPricing
     from matrixrl.envs.grids import DoubleIntegrator, FourRooms, GridWorld, SoftGrid
     from matrixrl.envs.icu_sepsis import ICUSepsis
-    from matrixrl.envs.lost_sales import LostSales
-    from matrixrl.envs.perishable_stock import PerishableStock
+    from matrixrl.envs.inventory import LostSales, PerishableStock
     from matrixrl.envs.queue_admission import QueueAdmission
     from matrixrl.envs.swing_up import CartPoleSwingUp
 

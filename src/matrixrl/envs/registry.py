@@ -81,9 +81,9 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
         ("soft-grid", "SoftGrid", "grids"),
         ("grid-world", "GridWorld", "grids"),
         ("double-integrator", "DoubleIntegrator", "grids"),
-        ("lost-sales", "LostSales", "lost_sales"),
+        ("lost-sales", "LostSales", "inventory"),
         ("queue-admission", "QueueAdmission", "queue_admission"),
-        ("perishable-stock", "PerishableStock", "perishable_stock"),
+        ("perishable-stock", "PerishableStock", "inventory"),
         ("icu-sepsis", "ICUSepsis", "icu_sepsis"),
         ("dynamic-pricing", "DynamicPricing", "dynamic_pricing"),
     )

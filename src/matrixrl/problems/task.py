@@ -53,11 +53,6 @@ def checked_discount(value: object) -> float:
     return discount
 
 
-def checked_accuracy(value: object) -> float:
-    """Return a share strictly between 0 and 1."""
-    return number("accuracy", value, low=0.0, high=1.0, open_ends=True, remedy="Such as 0.01.")
-
-
 def total_weight(discount: float, n_steps: int) -> float:
     """Return Σ γ^h over so many steps.
 
@@ -86,7 +81,8 @@ def effective_horizon(discount: float, accuracy: float = 0.01) -> int:
     gamma = checked_discount(discount)
     if gamma == 1.0:
         fail("discount", "must be below 1 to determine the number of steps", 1.0, "Give horizon=….")
-    steps = math.ceil(math.log(checked_accuracy(accuracy)) / math.log(gamma))
+    share = number("accuracy", accuracy, low=0.0, high=1.0, open_ends=True, remedy="Such as 0.01.")
+    steps = math.ceil(math.log(share) / math.log(gamma))
     if steps > _LONGEST:
         fail("discount", f"must not need more than {_LONGEST:,} steps for the accuracy", gamma, "Give horizon=….")
     return max(steps, 1)
@@ -366,11 +362,9 @@ class Task(EpisodicTask, Described):
         return self.n_states * self.n_actions if self.allowed is None else int(np.count_nonzero(self.allowed))
 
     def restricted(self, allowed: Any) -> Task:
-        """Return the task with the allowed actions that are given; it may not have others of its own.
+        """Return the task with the allowed actions that are given, as `read_masks` reads them, or "all".
 
-        Args:
-            allowed: Table (S, A), function of the state, "all", or None to change nothing; also tables for each stage
-                if laws depend on it, as `spread_allowed` reads them.
+        None changes nothing, and a task with allowed actions of its own may not get others.
         """
         if allowed is None:
             return self
@@ -391,11 +385,9 @@ class Task(EpisodicTask, Described):
         return self
 
     def staged(self, stage_dependent: Any) -> Task:
-        """Return the task for agents that do not share data between stages, or between classes of stages.
+        """Return the task for agents that do not share data between classes of stages; None changes nothing.
 
-        Args:
-            stage_dependent: True, False, or the class of each stage; None to change nothing. A task with classes of its
-                own may not get others.
+        A task with classes of its own may not get others.
         """
         if stage_dependent is None:
             return self
@@ -406,7 +398,7 @@ class Task(EpisodicTask, Described):
         if stages.n_classes == self.stages.n_classes:
             return self
         changed = copy.copy(self)
-        changed.stages, changed.n_actions = stages, stages.n_inner
+        changed.stages, changed.n_actions, changed.unused = stages, stages.n_inner, None
         changed._check_end_of_stages()
         changed.reward = np.tile(self.reward, (1, stages.n_classes))
         changed.allowed = None if self.allowed is None else np.tile(self.allowed, (1, stages.n_classes))
@@ -454,7 +446,7 @@ class Task(EpisodicTask, Described):
 
 def chosen_horizon(horizon: Any, discount: float, accuracy: Any) -> int:
     """Return the number of steps of an episode: as given, or as a discount and an accuracy ask for."""
-    share = checked_accuracy(accuracy)
+    share = number("accuracy", accuracy, low=0.0, high=1.0, open_ends=True, remedy="Such as 0.01.")
     if horizon is None and discount < 1.0:
         return effective_horizon(discount, share)
     return integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode, or a discount below 1.")

@@ -72,7 +72,7 @@ class Stages:
 
     def block(self, stage: int) -> slice:
         """Return the inner actions of a stage."""
-        first = self.first(stage)
+        first = 0 if self.n_classes == 1 else self.first(stage)
         return slice(first, first + self.n_own)
 
     def inner(self, actions: Any, stage: Any) -> Any:

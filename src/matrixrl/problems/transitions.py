@@ -248,17 +248,13 @@ class SparseTransitions(Transitions):
     """
 
     def __init__(self, matrix: sparse.sparray | sparse.spmatrix, n_actions: int, *, name: str = "P") -> None:
-        if matrix.dtype.kind not in "fiub":
-            fail(name, "must be a matrix of numbers", f"entries of type {matrix.dtype}", "Give real probabilities.")
-        csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+        csr = _real_csr(name, matrix, _REPLACE)
         csr.sum_duplicates()  # and sort: equal tables select equal next states, also a dense and a sparse one
         csr.eliminate_zeros()
         n_rows, n_states = csr.shape
         if n_rows != n_states * n_actions:
             rule = f"must have shape (S·A, S) with A = {n_actions}"
             fail(name, rule, f"shape {csr.shape}", "Row s·A + a holds P(·|s,a).")
-        if not np.isfinite(csr.data).all():
-            fail(name, "must be finite", "NaN or infinity", _REPLACE)
         if (csr.data < -PROBABILITY).any():
             fail(name, "must not be negative", f"{csr.data.min():.6g}", "Probabilities are >= 0.")
         sums = np.asarray(csr.sum(axis=1)).ravel()
@@ -415,13 +411,19 @@ def _checked_factors(factors: Any, d: int, n_states: int) -> Any:
     remedy = "Give one row of S numbers for each feature of phi."
     if not sparse.issparse(factors):
         return shaped("factors", factors, (d, n_states), remedy=remedy)
-    if np.iscomplexobj(factors):
-        fail("factors", "must be real numbers", "complex ones", remedy)
-    csr = sparse.csr_array(factors, dtype=np.float64)
+    csr = _real_csr("factors", factors, "Remove or replace those entries.")
     if csr.shape != (d, n_states):
         fail("factors", f"must have shape {(d, n_states)}", f"shape {csr.shape}", remedy)
+    return csr
+
+
+def _real_csr(name: str, matrix: Any, if_not_finite: str) -> sparse.csr_array:
+    """Return a copy of a sparse matrix of finite real numbers."""
+    if matrix.dtype.kind not in "fiub":
+        fail(name, "must be a matrix of numbers", f"entries of type {matrix.dtype}", "Give real numbers.")
+    csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
     if not np.isfinite(csr.data).all():
-        fail("factors", "must be finite", "NaN or infinity", "Remove or replace those entries.")
+        fail(name, "must be finite", "NaN or infinity", if_not_finite)
     return csr
 
 

@@ -41,7 +41,7 @@ def best_of(mdp: matrixrl.FiniteMDP, family: Iterable[tuple[str, Any]]) -> matri
     for first in range(0, len(tables), step):
         some = tables[first : first + step]
         policies = np.broadcast_to(some[:, None, :], (len(some), mdp.horizon, mdp.n_states))
-        policies = policies if mdp.stages is None else mdp.stages.inner_table(policies)
+        policies = mdp.stages.inner_policy(policies)
         values.append(evaluate_batch(mdp, policies)[:, 0] @ mdp.task.start)
     best = int(np.argmax(np.concatenate(values)))
     n_actions = mdp.task.n_own_actions
@@ -214,7 +214,7 @@ def policy_log(mdp: matrixrl.FiniteMDP, policy: Any, n_episodes: int, seed: int)
     def act(stage: int, states: Any) -> Any:
         rows = cumulated[stage % len(cumulated), states]
         chosen = (rows <= random.random((len(states), 1))).sum(axis=1)
-        return chosen if mdp.stages is None else mdp.stages.inner(chosen, np.full(len(chosen), stage))
+        return mdp.stages.inner(chosen, np.full(len(chosen), stage))
 
     steps = mdp.rollout(random.random((n_episodes, mdp.draws_per_episode)), act)
     episodes, stages = np.nonzero(steps.taken)
@@ -223,7 +223,7 @@ def policy_log(mdp: matrixrl.FiniteMDP, policy: Any, n_episodes: int, seed: int)
         "episode": episodes,
         "step": stages,
         "state": steps.states[steps.taken],
-        "action": actions if mdp.stages is None else mdp.stages.own(actions),
+        "action": mdp.stages.own(actions),
         "reward": steps.rewards[steps.taken],
         "next_state": steps.next_states[steps.taken],
         "terminated": steps.ended[steps.taken],

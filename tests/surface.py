@@ -336,7 +336,6 @@ def calls():
         )
     found.update(_pictures())
     found["MDPEnv(mdp)"] = MDPEnv
-    found["MDPEnv(render_mode)"] = lambda v: MDPEnv(mdp(), render_mode=v)
     found["MDPEnv.step(action)"] = _stepped
     points = np.linspace(-1.0, 1.0, 3)[:, None]
     kernel = {"points": points, "n_actions": 2}

@@ -135,7 +135,7 @@ def test_an_environment_and_an_agent_by_reference():
     from matrixrl import make
     from matrixrl.algorithms import make_algorithm
 
-    name = "matrixrl.envs.river_swim:RiverSwim"
+    name = "matrixrl.envs.classic:RiverSwim"
     assert make(name, trust_code=True, n_states=4).unwrapped.mdp.n_states == 4
     with pytest.raises(UntrustedCode):
         make(name)

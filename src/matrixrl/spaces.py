@@ -11,9 +11,9 @@ import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -23,11 +23,11 @@ from matrixrl.checks import fail, index, shown
 from matrixrl.errors import InvalidInput
 
 __all__ = [
+    "BOUNDS",
     "LARGEST_SPACE",
     "ArrayCodec",
     "BoxCodec",
     "Codec",
-    "DictCodec",
     "DiscreteCodec",
     "TupleCodec",
     "codec_from",
@@ -44,6 +44,8 @@ _MOST_PARTS = 4096  # entries of all arrays together, likewise
 _FINITE = "Discrete, MultiDiscrete, MultiBinary, or a Tuple or Dict of them"
 _FINEST = 4097  # grid points along one continuous number
 _SLACK = 1e-6  # share of the range by which a continuous number may lie outside of its bounds, from rounding
+BOUNDS = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
+"""What to do about continuous actions without bounds."""
 
 
 class Codec(ABC):
@@ -52,37 +54,32 @@ class Codec(ABC):
     Two codecs are equal if they give the same number to the same element.
 
     Attributes:
+        kind: Kind of the space in a description.
         sizes: Number of values of each digit.
         firsts: Smallest value of each digit.
+        shape: Shape of an element that is an array.
     """
 
+    kind: ClassVar[str]
     sizes: tuple[int, ...]
     firsts: tuple[int, ...]
+    shape: tuple[int, ...]
 
-    @abstractmethod
     def names(self, name: str) -> list[str]:
         """Return the name of each digit of an element with a name, such as ``state['stock'][0]``."""
+        return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(self.shape)]
 
     @abstractmethod
     def encode(self, name: str, value: Any, remedy: str) -> int:
-        """Return the number of an element.
-
-        Args:
-            name: Name of the element in error messages; the name of a part is ``name[…]``.
-            value: The element.
-            remedy: Sentence that tells the user what to do.
-
-        Raises:
-            InvalidInput: `value` is not an element; the message names the part that is wrong.
-        """
+        """Return the number of an element; the message about another one names its part ``name[…]`` and the remedy."""
 
     @abstractmethod
     def decode(self, number: int) -> Any:
         """Return a new object for the element of a number from 0 to `size` − 1."""
 
-    @abstractmethod
     def description(self) -> dict[str, Any]:
         """Return the codec as plain data, which `codec_from` reads."""
+        return {"kind": self.kind, **{field.name: _plain(getattr(self, field.name)) for field in fields(self)}}  # type: ignore[arg-type]
 
     @cached_property
     def size(self) -> int:
@@ -127,34 +124,23 @@ class DiscreteCodec(Codec):
     (1, 6)
     """
 
+    kind = "discrete"
+
     count: int
     first: int = 0
 
-    @property
-    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Number of values of the only digit."""
-        return (self.count,)
-
-    @property
-    def firsts(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Smallest value of the only digit."""
-        return (self.first,)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", (self.count,))
+        object.__setattr__(self, "firsts", (self.first,))
 
     def names(self, name: str) -> list[str]:
-        """Return the name itself."""
         return [name]
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
-        """Return value − first."""
         return index(name, value, size=self.count, first=self.first, remedy=remedy) - self.first
 
     def decode(self, number: int) -> int:
-        """Return number + first."""
         return int(number) + self.first
-
-    def description(self) -> dict[str, Any]:
-        """Return the codec as plain data."""
-        return {"kind": "discrete", "count": self.count, "first": self.first}
 
     def __str__(self) -> str:
         return f"Discrete({self.count})" if self.first == 0 else f"Discrete({self.count}, start={self.first})"
@@ -164,28 +150,19 @@ class DiscreteCodec(Codec):
 class ArrayCodec(Codec):
     """Arrays of whole numbers, each with a range of its own, as Gymnasium's `MultiDiscrete` and `MultiBinary`.
 
-    Attributes:
-        sizes: Number of values of each entry, in C order.
-        firsts: Smallest value of each entry.
-        shape: Shape of the array.
-        dtype: Type of its entries.
-
     >>> codec = ArrayCodec((2, 3), (0, 0), (2,))
     >>> codec.encode("obs", [1, 2], "Give a state."), codec.decode(5)
     (5, array([1, 2]))
     """
+
+    kind = "array"
 
     sizes: tuple[int, ...]
     firsts: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: str = "int64"
 
-    def names(self, name: str) -> list[str]:
-        """Return the name of each entry."""
-        return _entry_names(name, self.shape)
-
     def encode(self, name: str, value: Any, remedy: str) -> int:
-        """Return the number of an array, or of nested lists."""
         try:
             array = np.asarray(value)
         except (TypeError, ValueError):
@@ -202,14 +179,8 @@ class ArrayCodec(Codec):
         return found
 
     def decode(self, number: int) -> NDArray[Any]:
-        """Return a new array."""
         values = [first + digit for first, digit in zip(self.firsts, _digits(number, self.sizes), strict=True)]
         return np.array(values, dtype=self.dtype).reshape(self.shape)
-
-    def description(self) -> dict[str, Any]:
-        """Return the codec as plain data."""
-        lists = {"counts": list(self.sizes), "firsts": list(self.firsts), "shape": list(self.shape)}
-        return {"kind": "array", **lists, "dtype": self.dtype}
 
     def __str__(self) -> str:
         counts, firsts = (np.array(values).reshape(self.shape).tolist() for values in (self.sizes, self.firsts))
@@ -232,11 +203,17 @@ class BoxCodec(Codec):
     (4097, 2560, array([0.5]))
     """
 
+    kind = "box"
+
     levels: int
     low: tuple[float, ...]
     high: tuple[float, ...]
     shape: tuple[int, ...]
     dtype: str = "float64"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", (self.levels,) * self.n_entries)
+        object.__setattr__(self, "firsts", (0,) * self.n_entries)
 
     @classmethod
     def of(cls, low: Sequence[float], high: Sequence[float], shape: tuple[int, ...], dtype: str) -> BoxCodec:
@@ -248,20 +225,6 @@ class BoxCodec(Codec):
     def n_entries(self) -> int:
         """Number of entries of the array."""
         return len(self.low)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Number of grid points along each entry."""
-        return (self.levels,) * self.n_entries
-
-    @property
-    def firsts(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Zero for each entry."""
-        return (0,) * self.n_entries
-
-    def names(self, name: str) -> list[str]:
-        """Return the name of each entry."""
-        return _entry_names(name, self.shape)
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of the nearest array of the grid."""
@@ -280,12 +243,10 @@ class BoxCodec(Codec):
         return int(np.ravel_multi_index(tuple(found), self.sizes))
 
     def decode(self, number: int) -> NDArray[Any]:
-        """Return a new array."""
         found: NDArray[Any] = self.cells(np.array([number]))[0].reshape(self.shape)
         return found
 
     def cells(self, numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Return the entries of elements (n,): (n, q)."""
         low, high = np.array(self.low), np.array(self.high)
         exact = low + 0.5 * (self.scaled(numbers) + 1.0) * (high - low)
         found: NDArray[Any] = np.clip(exact, low, high).astype(self.dtype)  # rounding may have left the box
@@ -300,7 +261,6 @@ class BoxCodec(Codec):
         return np.rint(np.clip(share, 0.0, 1.0) * (self.levels - 1)).astype(np.int64), good
 
     def rule(self, part: int) -> str:
-        """Return the bounds of an entry in words."""
         return f"must be in [{self.low[part]:g}, {self.high[part]:g}]"
 
     def scaled(self, numbers: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
@@ -313,57 +273,52 @@ class BoxCodec(Codec):
         digits = np.rint(0.5 * (np.clip(scaled, -1.0, 1.0) + 1.0) * (self.levels - 1)).astype(np.int64)
         return np.asarray(np.ravel_multi_index(tuple(digits.T), self.sizes), dtype=np.int64)
 
-    def description(self) -> dict[str, Any]:
-        """Return the codec as plain data."""
-        bounds = {"low": list(self.low), "high": list(self.high)}
-        return {"kind": "box", "levels": self.levels, **bounds, "shape": list(self.shape), "dtype": self.dtype}
-
     def __str__(self) -> str:
         return f"Box({list(self.low)}, {list(self.high)}, {self.shape}, {self.dtype})"
 
 
 @dataclass(frozen=True)
 class TupleCodec(Codec):
-    """Tuples with one element of each part.
+    """Tuples with one element of each part, or dictionaries, if `keys` (text or whole numbers) are given.
 
     >>> codec = TupleCodec((DiscreteCodec(2), DiscreteCodec(3, first=1)))
     >>> codec.encode("obs", (1, 3), "Give a state."), codec.decode(5)
     (5, (1, 3))
+    >>> TupleCodec((DiscreteCodec(2), DiscreteCodec(3)), keys=("day", "stock")).decode(5)
+    {'day': 1, 'stock': 2}
     """
 
+    kind = "tuple"
+
     parts: tuple[Codec, ...]
+    keys: tuple[str | int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(n for part in self.parts for n in part.sizes))
+        object.__setattr__(self, "firsts", tuple(n for part in self.parts for n in part.firsts))
 
     @property
-    def labels(self) -> Sequence[str | int]:
-        """Position of each part."""
-        return range(len(self.parts))
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Number of values of each digit of each part."""
-        return tuple(n for part in self.parts for n in part.sizes)
-
-    @cached_property
-    def firsts(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Smallest value of each digit of each part."""
-        return tuple(n for part in self.parts for n in part.firsts)
+    def _labelled(self) -> list[tuple[str | int, Codec]]:
+        """Position or key of each part, and the part."""
+        return list(zip(range(len(self.parts)) if self.keys is None else self.keys, self.parts, strict=True))
 
     def names(self, name: str) -> list[str]:
-        """Return the name of each digit of each part."""
-        labelled = zip(self.labels, self.parts, strict=True)
-        return [one for label, part in labelled for one in part.names(f"{name}[{label!r}]")]
+        return [one for label, part in self._labelled for one in part.names(f"{name}[{label!r}]")]
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
-        """Return the number of a tuple, a list or a vector."""
-        values = list(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
-        if not isinstance(values, (tuple, list)) or len(values) != len(self.parts):
-            fail(name, f"must be a tuple of {len(self.parts)} parts", shown(value), remedy)
-        return self._joined(name, values, remedy)
-
-    def _joined(self, name: str, value: Any, remedy: str) -> int:
-        """Return the number of an element whose parts are found under their labels."""
+        """Return the number of a tuple, a list or a vector, or of a dictionary with its keys in any order."""
+        if self.keys is None:
+            value = list(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
+            if not isinstance(value, (tuple, list)) or len(value) != len(self.parts):
+                fail(name, f"must be a tuple of {len(self.parts)} parts", shown(value), remedy)
+        else:
+            wanted = ", ".join(map(repr, self.keys))
+            if not isinstance(value, Mapping):
+                fail(name, f"must be a dictionary with the keys {wanted}", shown(value), remedy)
+            if len(value) != len(self.keys) or any(key not in value for key in self.keys):
+                fail(name, f"must have the keys {wanted}", f"the keys {shown(list(value))}", remedy)
         found = 0
-        for label, part in zip(self.labels, self.parts, strict=True):
+        for label, part in self._labelled:
             one = value[label]
             if isinstance(one, (bool, np.bool_)) and part == DiscreteCodec(2):  # flags are often given as such
                 one = int(one)
@@ -371,57 +326,20 @@ class TupleCodec(Codec):
         return found
 
     def decode(self, number: int) -> Any:
-        """Return a new tuple."""
         digits = _digits(number, [part.size for part in self.parts])
-        return tuple(part.decode(digit) for part, digit in zip(self.parts, digits, strict=True))
-
-    def description(self) -> dict[str, Any]:
-        """Return the codec as plain data."""
-        return {"kind": "tuple", "parts": [part.description() for part in self.parts]}
+        values = tuple(part.decode(digit) for part, digit in zip(self.parts, digits, strict=True))
+        return values if self.keys is None else dict(zip(self.keys, values, strict=True))
 
     def __str__(self) -> str:
-        return f"Tuple({', '.join(map(str, self.parts))})"
+        if self.keys is None:
+            return f"Tuple({', '.join(map(str, self.parts))})"
+        return f"Dict({', '.join(f'{key!r}: {part}' for key, part in self._labelled)})"
 
 
-@dataclass(frozen=True)
-class DictCodec(TupleCodec):
-    """Dictionaries with one element of each part; keys are text or whole numbers.
-
-    >>> codec = DictCodec((DiscreteCodec(2), DiscreteCodec(3)), ("day", "stock"))
-    >>> codec.encode("obs", {"stock": 2, "day": 1}, "Give a state."), codec.decode(5)
-    (5, {'day': 1, 'stock': 2})
-    """
-
-    keys: tuple[str | int, ...]
-
-    @property
-    def labels(self) -> Sequence[str | int]:
-        """Key of each part."""
-        return self.keys
-
-    def encode(self, name: str, value: Any, remedy: str) -> int:
-        """Return the number of a dictionary, whatever the order of its keys."""
-        wanted = ", ".join(map(repr, self.keys))
-        if not isinstance(value, Mapping):
-            fail(name, f"must be a dictionary with the keys {wanted}", shown(value), remedy)
-        if len(value) != len(self.keys) or any(key not in value for key in self.keys):
-            fail(name, f"must have the keys {wanted}", f"the keys {shown(list(value))}", remedy)
-        return self._joined(name, value, remedy)
-
-    def decode(self, number: int) -> dict[str | int, Any]:
-        """Return a new dictionary."""
-        return dict(zip(self.keys, super().decode(number), strict=True))
-
-    def description(self) -> dict[str, Any]:
-        """Return the codec as plain data."""
-        return super().description() | {"kind": "dict", "keys": list(self.keys)}
-
-    def __str__(self) -> str:
-        return f"Dict({', '.join(f'{k!r}: {part}' for k, part in zip(self.keys, self.parts, strict=True))})"
-
-
-def _entry_names(name: str, shape: tuple[int, ...]) -> list[str]:
-    return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(shape)]
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value.description() if isinstance(value, Codec) else value
 
 
 def _digits(number: int, sizes: Sequence[int]) -> list[int]:
@@ -434,14 +352,7 @@ def _digits(number: int, sizes: Sequence[int]) -> list[int]:
 
 
 def codec_of(part: str, space: spaces.Space[Any]) -> Codec:
-    """Return the codec of a finite Gymnasium space of states or actions.
-
-    Args:
-        part: "observation" or "action".
-        space: Space of the environment.
-
-    Raises:
-        InvalidInput: The space, or a part of it that the message names, is not finite, or it has too many elements.
+    """Return the codec of a finite Gymnasium space; `part`, "observation" or "action", is named in messages.
 
     >>> codec_of("observation", spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)])).size
     12
@@ -462,8 +373,7 @@ def control_codec(actions: spaces.Space[Any]) -> Codec:
     if not isinstance(actions, spaces.Box) or not np.issubdtype(actions.dtype, np.floating):
         return codec_of("action", actions)
     if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
-        remedy = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
-        fail("action_space", "must have bounds if actions are continuous", shown(actions), remedy)
+        fail("action_space", "must have bounds if actions are continuous", shown(actions), BOUNDS)
     dtype = "float32" if actions.dtype == np.float32 else "float64"
     codec = BoxCodec.of(actions.low.ravel().tolist(), actions.high.ravel().tolist(), actions.shape, dtype)
     if not codec.n_entries >= 1 or codec.levels < 3:
@@ -488,16 +398,12 @@ def _codec(name: str, part: str, whole: spaces.Space[Any], space: Any, *, depth:
             if type(key) not in (str, int):
                 fail(name, "must have texts or whole numbers as keys", shown(key), "Rename it.")
         parts = tuple(_codec(f"{name}[{k!r}]", part, whole, one, depth=depth + 1) for k, one in items.items())
-        return TupleCodec(parts) if isinstance(space, spaces.Tuple) else DictCodec(parts, tuple(items))
+        return TupleCodec(parts, None if isinstance(space, spaces.Tuple) else tuple(items))
     fail(name, f"must be finite: {_FINITE}", shown(space), space_remedy(part, whole))
 
 
 def space_remedy(part: str, space: spaces.Space[Any]) -> str:
     """Return the sentence that says how to make a space of states or actions one that agents can use.
-
-    Args:
-        part: "observation" or "action".
-        space: Space that agents cannot use.
 
     >>> space_remedy("action", spaces.Box(-1.0, 1.0, (1,)))
     'Wrap it in matrixrl.envs.GridActions, which offers a grid of actions.'
@@ -516,9 +422,6 @@ def codec_from(data: Any) -> Codec:
     """Return the codec that `Codec.description` described, from a file that need not be trusted.
 
     The space is made again and read as any other, and must then have the same description.
-
-    Raises:
-        InvalidInput: The data do not describe a codec.
 
     >>> str(codec_from(DiscreteCodec(4).description()))
     'Discrete(4)'
@@ -540,10 +443,10 @@ def _space_from(data: Any) -> spaces.Space[Any]:
     if kind == "discrete":
         return spaces.Discrete(data["count"], start=data["first"])
     if kind == "array":
-        counts, firsts = (np.array(data[name]).reshape(data["shape"]) for name in ("counts", "firsts"))
+        counts, firsts = (np.array(data[name]).reshape(data["shape"]) for name in ("sizes", "firsts"))
         return spaces.MultiDiscrete(counts, dtype=np.dtype(data["dtype"]).type, start=firsts)
     if kind == "box":
         low, high = (np.array(data[name], dtype=data["dtype"]).reshape(data["shape"]) for name in ("low", "high"))
         return spaces.Box(low, high, dtype=np.dtype(data["dtype"]).type)
-    parts = [_space_from(part) for part in data["parts"]]
-    return spaces.Tuple(parts) if kind == "tuple" else spaces.Dict(OrderedDict(zip(data["keys"], parts, strict=True)))
+    parts, keys = [_space_from(part) for part in data["parts"]], data["keys"]
+    return spaces.Tuple(parts) if keys is None else spaces.Dict(OrderedDict(zip(keys, parts, strict=True)))

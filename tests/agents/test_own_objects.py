@@ -271,7 +271,7 @@ def test_code_by_name_needs_trust():
 
     with pytest.raises(UntrustedCode, match="would import and run code"):
         MatrixRL("package.module:Name")
-    name = "matrixrl.envs.river_swim:RiverSwim"
+    name = "matrixrl.envs.classic:RiverSwim"
     with pytest.raises(UntrustedCode, match="trust_code=True"):
         MatrixRL(name)
     trusted = MatrixRL(name, env_settings={"n_states": 4}, trust_code=True, seed=0)

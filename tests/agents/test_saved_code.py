@@ -107,7 +107,7 @@ def test_trusted_code_that_was_made_with_arguments_must_still_be_passed(tmp_path
 
 
 def test_an_environment_by_reference_needs_trust_in_load_too(tmp_path):
-    name = "matrixrl.envs.river_swim:RiverSwim"
+    name = "matrixrl.envs.classic:RiverSwim"
     agent = MatrixRL(name, trust_code=True, seed=0)
     agent.save(tmp_path / "a")
     with pytest.raises(UntrustedCode, match="trust_code=True"):

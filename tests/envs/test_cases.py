@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from matrixrl import InvalidInput, MatrixRL, evaluate, make, solve
+from matrixrl import FiniteMDP, InvalidInput, MatrixRL, evaluate, make, solve
 from matrixrl.core.embedding import embedding
 from matrixrl.envs import ENVIRONMENTS, icu_sepsis, policy_value
 from matrixrl.envs.cases import table_of
@@ -409,7 +409,7 @@ class TestDynamicPricing:
             make("dynamic-pricing", **settings)
 
     def test_one_period_and_one_willingness_are_ordinary_problems(self):
-        assert make("dynamic-pricing", horizon=1).unwrapped.mdp.stages is None
+        assert make("dynamic-pricing", horizon=1).unwrapped.mdp.stages.n_classes == 1
         assert make("dynamic-pricing", early=80.0, late=80.0).unwrapped.mdp.stages.n_classes == 20
 
 
@@ -446,3 +446,13 @@ def test_outcomes_that_lead_to_the_same_state_are_added():
     table, reward = table_of([(0.5, np.array([[1], [0]]), 2.0), (0.5, np.array([[1], [1]]), np.array([[4.0], [0.0]]))])
     assert table.toarray().tolist() == [[0.0, 1.0], [0.5, 0.5]]
     assert reward.tolist() == [[3.0], [1.0]]
+
+
+def test_a_random_policy_is_compared_with_the_actions_of_its_stage():
+    stay = np.tile(np.eye(2)[:, None], (1, 2, 1))
+    allowed = np.array([[[1, 0], [1, 0]], [[0, 1], [0, 1]]], dtype=bool)
+    mdp = FiniteMDP([stay, stay], [[[1.0, 0.0]] * 2, [[0.0, 0.5]] * 2], 2, allowed=allowed)
+    chances = allowed.astype(float)
+    assert policy_value(mdp, chances) == pytest.approx(1.5)
+    with pytest.raises(InvalidInput, match="must take allowed actions only"):
+        policy_value(mdp, chances[::-1])

@@ -25,7 +25,7 @@ class TestEveryEnvironment:
 
     def test_the_gymnasium_checker_passes(self, name):
         entry = ENVIRONMENTS[name]
-        env = gym.make(entry.id, render_mode="ansi").unwrapped
+        env = gym.make(entry.id).unwrapped
         step = env.step
         env.step = lambda action: step(allowed_or_first(env, action))  # the checker does not know masks
         with warnings.catch_warnings():
@@ -66,15 +66,6 @@ class TestEveryEnvironment:
         with pytest.raises(ProtocolError, match="call reset"):
             env.unwrapped.step(0)
 
-    def test_ansi_picture(self, name):
-        env = gym.make(ENVIRONMENTS[name].id, render_mode="ansi")
-        env.reset(seed=0)
-        before = env.render()
-        env.step(allowed_or_first(env, 0))
-        assert isinstance(before, str)
-        assert before.endswith("\n")
-        assert "reward" in env.render()
-
     def test_bad_settings_and_actions(self, name):
         with pytest.raises(UnknownName, match=f"{name} setting must be one of"):
             make(name, hight=3)
@@ -84,8 +75,6 @@ class TestEveryEnvironment:
         env.reset(seed=0)
         with pytest.raises(InvalidInput, match="action must be in"):
             env.unwrapped.step(99)
-        with pytest.raises(InvalidInput, match="render_mode"):
-            ENVIRONMENTS[name].env_class(render_mode="human")
 
     def test_the_optimum_is_known_and_above_random_play(self, name):
         mdp = make(name).unwrapped.mdp
@@ -128,7 +117,6 @@ def test_four_rooms_value_by_hand():
     """No slip on a 5×5 grid: eight steps to the far corner through the doors, then one a step."""
     env = make("four-rooms", size=5, horizon=12, slip=0.0)
     assert solve(env.unwrapped.mdp).start_value == pytest.approx(12 - 8)
-    assert env.unwrapped.picture(0).splitlines()[0].startswith("W")
 
 
 def test_linear_mdp_carries_its_core():

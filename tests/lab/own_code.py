@@ -100,14 +100,14 @@ slow = Slow()
 class Ring(MDPEnv):
     """States on a ring; stay, or move on with probability 0.8; the last state pays."""
 
-    def __init__(self, n_states=4, horizon=6, render_mode=None):
+    def __init__(self, n_states=4, horizon=6):
         table = np.zeros((n_states, 2, n_states))
         reward = np.zeros((n_states, 2))
         for s in range(n_states):
             table[s, 0, s] = 1.0
             table[s, 1, [s, (s + 1) % n_states]] = 0.2, 0.8
         reward[-1, 0] = 1.0
-        super().__init__(FiniteMDP(table, reward, horizon), render_mode=render_mode)
+        super().__init__(FiniteMDP(table, reward, horizon))
 
 
 class Walk(gym.Env):

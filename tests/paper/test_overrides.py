@@ -142,7 +142,7 @@ def test_nobody_follows_the_advice():
 
 def law_of(mdp, stage, state, action):
     """Return P(· | s, a) of a stage."""
-    inner = np.array([action]) if mdp.stages is None else mdp.stages.inner(np.array([action]), np.array([stage]))
+    inner = mdp.stages.inner(np.array([action]), np.array([stage]))
     return mdp.transitions.rows(np.array([state]), inner)[0]
 
 

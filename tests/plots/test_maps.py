@@ -92,7 +92,7 @@ def test_values_and_arrows_of_rooms_lie_where_the_cells_are():
     found = matrixrl.solve(env.unwrapped.mdp)
     axes = plots.policy(env, ax=plots.value(env))
     table = axes.images[0].get_array()
-    free = [(r, c) for r, row in enumerate(env.unwrapped.picture(0).split("\n")) for c, x in enumerate(row) if x != "#"]
+    free = [(r, c) for r in range(5) for c in range(5) if 2 not in (r, c) or (r, c) in {(2, 1), (2, 4), (1, 2), (4, 2)}]
     assert table.mask.sum() == 25 - len(free)
     assert [table[cell] for cell in free] == found.values[0].tolist()
     arrows = axes.collections[0]

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matrixrl.errors import InvalidInput
-from matrixrl.spaces import LARGEST_SPACE, ArrayCodec, DictCodec, DiscreteCodec, TupleCodec, codec_from, codec_of
+from matrixrl.problems.task import read_start
+from matrixrl.spaces import LARGEST_SPACE, ArrayCodec, DiscreteCodec, TupleCodec, codec_from, codec_of
 
 QUIET = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 STARTS = st.integers(-3, 3)
@@ -209,17 +210,17 @@ def test_a_space_that_is_too_deep_is_refused():
         {"kind": "discrete", "count": True, "first": 0},
         {"kind": "discrete", "count": 2, "first": 2**70},
         {"kind": "discrete", "count": 2, "first": 0, "more": 1},
-        {"kind": "array", "counts": [2], "firsts": [0], "shape": [2], "dtype": "int64"},
-        {"kind": "array", "counts": [2], "firsts": [0, 0], "shape": [1], "dtype": "int64"},
-        {"kind": "array", "counts": [2], "firsts": [0], "shape": [1], "dtype": "object"},
-        {"kind": "array", "counts": [2], "firsts": [0], "shape": [1], "dtype": 3},
-        {"kind": "array", "counts": [200], "firsts": [0], "shape": [1], "dtype": "int8"},
-        {"kind": "array", "counts": [2], "firsts": [0], "shape": [-1, -1], "dtype": "int8"},
-        {"kind": "tuple", "parts": {}},
-        {"kind": "tuple", "parts": [3]},
-        {"kind": "dict", "keys": ["a", "a"], "parts": [DiscreteCodec(2).description()] * 2},
-        {"kind": "dict", "keys": [["a"]], "parts": [DiscreteCodec(2).description()]},
-        {"kind": "dict", "keys": ["a"], "parts": []},
+        {"kind": "array", "sizes": [2], "firsts": [0], "shape": [2], "dtype": "int64"},
+        {"kind": "array", "sizes": [2], "firsts": [0, 0], "shape": [1], "dtype": "int64"},
+        {"kind": "array", "sizes": [2], "firsts": [0], "shape": [1], "dtype": "object"},
+        {"kind": "array", "sizes": [2], "firsts": [0], "shape": [1], "dtype": 3},
+        {"kind": "array", "sizes": [200], "firsts": [0], "shape": [1], "dtype": "int8"},
+        {"kind": "array", "sizes": [2], "firsts": [0], "shape": [-1, -1], "dtype": "int8"},
+        {"kind": "tuple", "parts": {}, "keys": None},
+        {"kind": "tuple", "parts": [3], "keys": None},
+        {"kind": "tuple", "keys": ["a", "a"], "parts": [DiscreteCodec(2).description()] * 2},
+        {"kind": "tuple", "keys": [["a"]], "parts": [DiscreteCodec(2).description()]},
+        {"kind": "tuple", "keys": ["a"], "parts": []},
     ],
     ids=str,
 )
@@ -231,10 +232,17 @@ def test_descriptions_that_nobody_wrote_are_refused(data):
 def test_codecs_are_equal_if_they_number_the_same_elements():
     assert DiscreteCodec(3) == DiscreteCodec(3) != DiscreteCodec(3, first=1)
     assert TupleCodec((DiscreteCodec(2), DiscreteCodec(3))) != TupleCodec((DiscreteCodec(3), DiscreteCodec(2)))
-    assert DictCodec((DiscreteCodec(2),), ("a",)) != DictCodec((DiscreteCodec(2),), ("b",))
+    assert TupleCodec((DiscreteCodec(2),), ("a",)) != TupleCodec((DiscreteCodec(2),), ("b",))
     assert ArrayCodec((2, 3), (0, 0), (2,)) != ArrayCodec((2, 3), (0, 1), (2,))
     texts = [str(codec_of("observation", NESTED)), str(codec_of("action", spaces.Discrete(3, start=2)))]
     assert texts == [
         "Dict('day': Tuple(Discrete(7, start=1), Discrete(2)), 'stock': MultiDiscrete([4, 3], start=[0, 1]))",
         "Discrete(3, start=2)",
     ]
+
+
+def test_a_first_state_may_have_parts_of_different_shapes_and_be_one_of_very_many():
+    states = codec_of("observation", spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([2, 2])]))
+    assert np.flatnonzero(read_start((1, [0, 1]), states)).tolist() == [5]
+    assert read_start([0.0] * 7 + [1.0], states).tolist() == [0.0] * 7 + [1.0]
+    assert np.flatnonzero(read_start(7, DiscreteCodec(10**6))).tolist() == [7]

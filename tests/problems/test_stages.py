@@ -97,9 +97,9 @@ def test_classes_are_numbered_in_the_order_of_their_numbers_and_words_as_they_ap
 def test_equal_tables_of_one_class_are_one_law(wanted):
     same = {"transitions": np.repeat(P[:1], H, axis=0), "reward": np.repeat(R[:1], H, axis=0)}
     mdp = FiniteMDP(**same, horizon=H, stage_dependent=[7] * H)
-    assert mdp.stages is None
+    assert mdp.stages.n_classes == 1
     assert same_problem(fingerprint(mdp), fingerprint(FiniteMDP(P[0], R[0], H, stage_dependent=wanted)))
-    assert FiniteMDP(P[:1], R[:1], 1).stages is None  # one stage is an ordinary problem
+    assert FiniteMDP(P[:1], R[:1], 1).stages.n_classes == 1  # one stage is an ordinary problem
     assert Task(R[:1], 1).n_actions == A
     for bad in ({"transitions": P}, {"reward": R}):
         with pytest.raises(InvalidInput, match=r"(P|reward) must be the same at stages 0 and 1, which stage_dependent"):
@@ -124,7 +124,7 @@ def test_what_was_given_is_not_changed():
         np.testing.assert_array_equal(one, other)
     plain = FiniteMDP(P[0], R[0], H)
     MatrixRL(plain, stage_dependent=True, seed=0)
-    assert plain.stages is None
+    assert plain.stages.n_classes == 1
     assert plain.n_actions == A
 
 
@@ -143,7 +143,7 @@ _SHARED = r", which stage_dependent puts in one class; got other numbers\. Put t
         (lambda: Task(R[0], H, stage_dependent=[0.5] * H), r"stage_dependent must be"),
         (lambda: FiniteMDP(P[:3], R, H), r"P must be one \(S, A, S\) for all stages, or one for each of the 4 stages;"),
         (lambda: FiniteMDP(P, R[:3], H), r"reward must be one \(S, A\) for all stages, or .* 4 stages; got 3\."),
-        (lambda: FiniteMDP(P[:3], R, H, stage_dependent=WEEK), r"the 4 stages or 2 classes; got 3\. Give P\[h\]"),
+        (lambda: FiniteMDP(P[:3], R[0], H, stage_dependent=WEEK), r"the 4 stages or 2 classes; got 3\. Give P\[h\]"),
         (
             lambda: FiniteMDP([*P[:3], np.full((2, 2, 2), 0.5)], R, H),
             r"P must have the same shape \(S, A, S\) at every stage; got \(2, 2, 2\), \(3, 2, 3\)\.",
@@ -152,10 +152,10 @@ _SHARED = r", which stage_dependent puts in one class; got other numbers\. Put t
         (lambda: FiniteMDP([P[0], *map(matrix, P[1:])], R, H), r"P must be arrays at all stages, or sparse matrices"),
         (
             lambda: FiniteMDP([*map(matrix, P[:3]), sparse.csr_array(np.full((4, 2), 0.5))], R, H),
-            r"P must have shape \(S·A, S\) with A = 2 at every stage; got shape \(4, 2\)",
+            r"P must have the same shape \(S, A, S\) at every stage; got \(2, 2, 2\), \(3, 2, 3\)\.",
         ),
-        (lambda: FiniteMDP(P, [*R[:3], R[3][:2]], H), r"reward must have shape \(S, A\), or one such table for each"),
-        (lambda: FiniteMDP(P, R[None], H), r"reward must have shape \(S, A\), or one such table for each stage"),
+        (lambda: FiniteMDP(P, [*R[:3], R[3][:2]], H), r"reward must be an array of numbers"),
+        (lambda: FiniteMDP(P, R[None], H), r"reward must have shape \(any, any\); got shape \(1, 4, 3, 2\)"),
         (
             lambda: FiniteMDP(P, R[[0, 0, 1, 1]], H, stage_dependent=WEEK),
             rf"P must be the same at stages 0 and 1{_SHARED}",
@@ -287,7 +287,7 @@ def test_states_without_numbers_have_no_stages_and_no_discount(name):
     for given, options in ((gym.make("CartPole-v1"), {"horizon": 20}), (line(), {})):
         with pytest.raises(InvalidInput, match=rf"{name} must be left out for an? .*, whose states are not numbered"):
             read_problem(given, **{name: value}, **options)
-        assert read_problem(given, stage_dependent=False, **options).task.stages is None
+        assert read_problem(given, stage_dependent=False, **options).task.stages.n_classes == 1
 
 
 def test_settings_of_an_environment_without_a_table_go_to_the_agent():
@@ -464,7 +464,7 @@ def test_a_saved_problem_is_read_again(problem):
         restored = unpack_problem(header, {name: array.copy() for name, array in arrays.items()}).attach(env)
         assert same_problem(fingerprint(restored.task), fingerprint(read.task))
         task, wanted = restored.finite_task, read.finite_task
-        assert (task.stages is None and wanted.stages is None) or wanted.stages.same(task.stages)
+        assert wanted.stages.same(task.stages)
         assert (task.discount, task.is_endless, task.horizon) == (wanted.discount, wanted.is_endless, wanted.horizon)
         assert (task.total_weight, task.tail) == (wanted.total_weight, wanted.tail)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm
+from matrixrl.algorithms.finite import permitted
 from matrixrl.errors import ProtocolError
 from matrixrl.records import FloatArray, IntArray
 
@@ -46,13 +47,11 @@ def action_tables(algorithm: Algorithm, plan: Any) -> ActionTables:
     forbidden = np.isneginf(_own(scores, algorithm))
     least, most = task.unit * least + low, task.unit * (most + after) + low
     least[forbidden] = most[forbidden] = np.nan
-    policy = algorithm.problem.own_number(algorithm.policy_table(algorithm.masks.permitted(plan))[0])
+    policy = algorithm.problem.own_number(algorithm.policy_table(permitted(algorithm, plan))[0])
     return ActionTables(np.asarray(policy), _own(scores, algorithm), least, most)
 
 
 def _own(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
     """Return a table (1, H, A, S) of inner actions as (H, S, A) of a user's actions."""
-    stages = algorithm.frame.stages
-    if stages is not None:
-        table = np.stack([table[:, h, stages.block(h)] for h in range(table.shape[1])], axis=1)
-    return np.ascontiguousarray(table[0].transpose(0, 2, 1))
+    own: FloatArray = algorithm.task.stages.at_stages(table[0])
+    return np.ascontiguousarray(own.transpose(0, 2, 1))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.algorithms import FiniteAlgorithm
+from matrixrl.algorithms.finite import permitted
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
@@ -188,7 +189,7 @@ def heed_masks(self: Agent) -> None:
 
 def certificate_of(self: Agent, plan: Any) -> Certificate:
     self._heed_masks()
-    plan = self._algorithm.masks.permitted(plan)
+    plan = permitted(self._algorithm, plan)
     start, of_start = self._ledger.start()
     bounds = self._algorithm.certifier.certify(plan, start)
     found = bounds.certificate(
@@ -207,7 +208,7 @@ def named_certificate(self: Agent, plan: Any, state: Any) -> Certificate:
     """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
     start, of_start = self._ledger.named_start(state)
     self._heed_masks()
-    plan = self._algorithm.masks.permitted(plan)
+    plan = permitted(self._algorithm, plan)
     bounds = self._algorithm.certifier.certify(plan, start)
     claim = self._certificate_claim(bool(bounds.empty[0]), named=True)
     found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)

@@ -10,7 +10,6 @@ from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.checks import fail, index, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
-from matrixrl.play.mask_reader import check_policy
 from matrixrl.policies import Comparison, Policy, PolicySpace, read_actions
 from matrixrl.records import FloatArray, Guarantee, IntArray
 
@@ -140,13 +139,11 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     sizes = self._numbering("compare")
     tables = read_actions("policy", policy, sizes), read_actions("incumbent", incumbent, sizes)
     for name, table in zip(("policy", "incumbent"), tables, strict=True):
-        check_policy(self._algorithm, name, table)
+        self._algorithm.masks.check_policy(name, table)
     first, of_start = self._ledger.start() if start is None else self._ledger.named_start(start)
-    stages = self.problem.task.stages
-    if stages is not None:
-        tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])
+    ours, theirs = (self.problem.task.stages.inner_policy(table)[None] for table in tables)
     self._heed_masks()
-    found = self._algorithm.certifier.bound_policies(tables[0][None], tables[1][None], first)
+    found = self._algorithm.certifier.bound_policies(ours, theirs, first)
     first_bounds, second_bounds = (
         _cut(self, table, (float(low), float(high)), is_named=start is not None)
         for table, low, high in zip(tables, found.lower[:2, 0], found.upper[:2, 0], strict=True)

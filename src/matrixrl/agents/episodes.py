@@ -10,8 +10,7 @@ from matrixrl.algorithms import Algorithm
 from matrixrl.algorithms.registry import known_reward
 from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
-from matrixrl.play.mask_reader import check_allowed, choose_among, narrower
-from matrixrl.play.rollout import StepBuffer, check_first_state
+from matrixrl.play.rollout import StepBuffer, check_first_state, choose_among
 from matrixrl.problems import FunctionalTask, Task
 from matrixrl.problems.action_masks import action_list
 from matrixrl.records import BoolArray, Certificate, Episode
@@ -145,7 +144,7 @@ class OpenEpisode:
         problem = self._agent.problem
         state = self._state(obs)
         asked = None if now is None else number("now", now, remedy="Give a time as a number.")
-        among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
+        among = None if allowed is None else self.algorithm.masks.narrower(state, self.stage, allowed)
         return problem.own_action(self._answer(state, among, asked))
 
     def note_answer(self, obs: Any, action: Any, *, allowed: Any = None) -> None:
@@ -159,8 +158,8 @@ class OpenEpisode:
         self._check_unfinished("note_answer")
         problem = self._agent.problem
         state, chosen = self._state(obs), problem.action("action", action)
-        check_allowed(self.algorithm, state, self.stage, chosen)
-        among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
+        self.algorithm.masks.check_action(state, self.stage, chosen)
+        among = None if allowed is None else self.algorithm.masks.narrower(state, self.stage, allowed)
         if among is not None and not among[chosen]:
             fail("action", "must be one of those that were allowed", action, "Give the action that was answered.")
         asked = None if among is None else tuple(action_list(among))
@@ -264,7 +263,7 @@ class OpenEpisode:
         if stage == 0:
             check_first_state(self._agent.problem, state)
         chosen = problem.action("action", action)
-        check_allowed(self.algorithm, state, stage, chosen)
+        self.algorithm.masks.check_action(state, stage, chosen)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)

@@ -13,11 +13,11 @@ from gymnasium.wrappers import vector as vector_wrappers
 
 from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import InvalidInput, ProtocolError
-from matrixrl.play.mask_reader import MaskReader
 from matrixrl.play.rollout import check_first_state, kept, refuse_truncation
-from matrixrl.problems import FiniteMDP, Problem, Task, from_gymnasium, read_problem
+from matrixrl.problems import FiniteMDP, Problem, Task, read_problem
 from matrixrl.problems.fingerprint import differing_fields, fingerprint
-from matrixrl.problems.gym_tables import current_mask, declares_start, known_mdp
+from matrixrl.problems.gym_tables import current_mask
+from matrixrl.problems.reader import options_like
 from matrixrl.random_streams import numbered_seed
 from matrixrl.records import BoolArray, Episode
 from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
@@ -62,7 +62,7 @@ def _play(
     agent: Agent, env: VectorEnv[Any, Any, Any], left: int, on_episode: Callable[[Episode], bool], certify: bool
 ) -> None:
     problem, horizon, mode = agent.problem, agent.problem.task.horizon, _autoreset_mode(env)
-    masks, space = MaskReader(agent.algorithm, None), env.single_action_space
+    masks, space = agent.algorithm.masks, env.single_action_space
     slots: list[OpenEpisode | None] = [None] * env.num_envs  # the episode of each sub-environment
     resets_next: BoolArray = np.zeros(env.num_envs, dtype=np.bool_)  # its next step only resets it
     unlearned: list[OpenEpisode] = []
@@ -73,7 +73,7 @@ def _play(
                 slots[i] = episode = _begin(agent, obs[i], certify)
                 unlearned.append(episode)
                 left -= 1
-        actions = [_action(agent, masks, *one) for one in zip(slots, obs, infos, strict=True)]
+        actions = [_action(agent, *one) for one in zip(slots, obs, infos, strict=True)]
         batch: Any = create_empty_array(space, len(actions))
         answer, rewards, terminations, truncations, shared = env.step(concatenate(space, actions, batch))
         before, (obs, infos) = obs, _per_env(env, answer, shared)
@@ -123,14 +123,15 @@ def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
     return episode
 
 
-def _action(agent: Agent, masks: MaskReader, episode: OpenEpisode | None, obs: Any, info: dict[str, Any]) -> Any:
+def _action(agent: Agent, episode: OpenEpisode | None, obs: Any, info: dict[str, Any]) -> Any:
     """Return the action of a sub-environment: without an episode it takes steps all the same, by allowed actions."""
+    masks = agent.algorithm.masks
     if episode is not None:
         state = episode._state(obs)
         return agent.problem.own_action(episode._answer(state, masks.among(state, episode.stage, info)))
     known = info.get("action_mask")
     if known is None:
-        known = agent.algorithm.masks.at(agent.problem.state("obs", obs), 0)
+        known = masks.at(agent.problem.state("obs", obs), 0)
     return agent.problem.own_action(0 if known is None else int(np.argmax(known)))
 
 
@@ -254,12 +255,8 @@ def _sub_environments(env: SyncVectorEnv[Any, Any] | AsyncVectorEnv[Any, Any]) -
 
 def _table_of(problem: Problem, env: gym.Env[Any, Any]) -> FiniteMDP | None:
     """Return the transition table of a sub-environment with the horizon and the range of rewards of the problem."""
-    task, known, allowed = problem.task, known_mdp(env), problem.allowed_option
-    if isinstance(task, Task) and known is not None:
-        fits = task.stages is not None and (known.horizon, known.n_actions) == (task.horizon, task.n_own_actions)
-        return (known.staged(task.stages) if fits else known).restricted(allowed)
+    task, masks = problem.task, problem.ignores_masks
+    options: dict[str, Any] = {"horizon": task.horizon, "reward_range": task.reward_range, "measure_regret": True}
     if isinstance(task, Task):
-        start = task.start[: problem.n_observed] if task.start_is_declared and not declares_start(env) else None
-        return from_gymnasium(env, reward_range=task.reward_range, allowed=allowed, start=start, **task.timing)
-    read = read_problem(env, horizon=task.horizon, reward_range=task.reward_range, measure_regret=True)
-    return read.mdp
+        options = options_like(task, env, ignores_masks=masks, n_observed=problem.n_observed)
+    return read_problem(env, **options).mdp

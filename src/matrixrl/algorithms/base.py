@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.claims import Claims
-from matrixrl.algorithms.known_masks import KnownMasks
 from matrixrl.algorithms.plug_ins import is_plug_in, refuse_forgotten
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
@@ -21,7 +20,7 @@ from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import StepLog
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.problems.action_masks import REPORTED_MASKS, TRIED
+from matrixrl.problems.action_masks import REPORTED_MASKS, TRIED, KnownMasks
 from matrixrl.problems.problem import Kind
 from matrixrl.random_streams import Stream, Streams
 from matrixrl.records import FloatArray, Guarantee, IntArray, Steps
@@ -222,7 +221,7 @@ class Algorithm(ABC):
         self.n_plans = np.zeros(self.n_replicas, dtype=np.int64)
         self._outside = OutsideRewards()
         self.claims, self.certifier = self._claims_class(self), self._certifier_class(self)
-        self.masks = KnownMasks(self, may_learn=self._may_learn_masks)
+        self.masks = KnownMasks(problem, self._use_masks if self._may_learn_masks else None)
         try:
             self.begin()
         except MemoryError as error:

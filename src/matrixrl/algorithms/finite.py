@@ -13,14 +13,14 @@ from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.plug_ins import check_q, check_q_axes, is_plug_in
 from matrixrl.archive import check_arrays
 from matrixrl.core.backup import Frame, greedy_plan
-from matrixrl.core.greedy import random_actions, random_rankings
+from matrixrl.core.greedy import greedy_actions, lowest_first, random_actions, random_rankings, tie_weights
 from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.features import AllowedPart, allowed_part
 from matrixrl.problems import Problem, Task
 from matrixrl.records import FloatArray, IntArray, Plan
 
-__all__ = ["FiniteAlgorithm", "plan_from_arrays"]
+__all__ = ["FiniteAlgorithm", "permitted", "plan_from_arrays"]
 
 
 class FiniteAlgorithm(Algorithm):
@@ -80,7 +80,7 @@ class FiniteAlgorithm(Algorithm):
             task.end_state,
             (0.0 - task.reward_range[0]) / task.unit,
             allowed=self.masks.by_action,
-            stages=task.stages,
+            blocks=task.stages.blocks,
             discount=task.discount,
         )
         self._replica = np.arange(self.n_replicas)
@@ -174,21 +174,38 @@ class FiniteAlgorithm(Algorithm):
 
     def _draw_actions(self, rng: np.random.Generator) -> IntArray:
         """Return one action for each stage and state (H, S), drawn uniformly among those allowed."""
-        frame, stages = self.frame, self.frame.stages
-        if stages is None:
-            return random_actions(rng, (frame.horizon, frame.n_states), frame.n_actions, frame.allowed)
+        frame, allowed = self.frame, self.frame.allowed
+        if frame.blocks is None:
+            return random_actions(rng, (frame.horizon, frame.n_states), frame.n_actions, allowed)
         drawn = [
-            random_actions(
-                rng, (frame.n_states,), stages.n_own, None if frame.allowed is None else frame.allowed[stages.block(h)]
-            )
-            for h in range(frame.horizon)
+            first
+            + random_actions(rng, (frame.n_states,), stop - first, None if allowed is None else allowed[first:stop])
+            for first, stop in frame.blocks.tolist()
         ]
-        inner: IntArray = stages.inner_table(np.stack(drawn))
-        return inner
+        return np.stack(drawn)
 
     def _draw_rankings(self) -> FloatArray:
         """Return one random ranking of the actions for each replica, which breaks ties: (B, A)."""
         return random_rankings(self.streams["ties"], self.task.n_actions)
+
+
+def permitted(algorithm: Algorithm, plan: Any) -> Any:
+    """Return a plan with the best allowed action, by Q, in place of each one that a newer mask forbids.
+
+    This is what an open episode answers in such a state.
+    """
+    if not isinstance(algorithm, FiniteAlgorithm):
+        return plan
+    frame, allowed = algorithm.frame, algorithm.frame.allowed
+    if allowed is None or frame.permits(plan.policy):
+        return plan
+    q = algorithm.q_table()
+    for h in range(frame.horizon):
+        frame.exclude(q[:, h], h)
+    ties = tie_weights(lowest_first(frame.n_actions, len(q)), frame.horizon)
+    best = greedy_actions(q, ties[:, None, :, None], axis=2)
+    fits = allowed[plan.policy, np.arange(frame.n_states)]
+    return replace(plan, policy=np.where(fits, plan.policy, best).astype(plan.policy.dtype))
 
 
 def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_replicas: int) -> Plan:

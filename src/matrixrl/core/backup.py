@@ -10,7 +10,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from matrixrl.core.greedy import greedy_actions, tie_weights
-from matrixrl.problems.stages import Stages
 from matrixrl.problems.task import total_weight
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 from matrixrl.tolerances import TIE
@@ -42,8 +41,7 @@ class Frame:
             is no such state.
         end_reward: Unit reward of the end state.
         allowed: (A, S) Allowed actions of each state, at least one; None if all are.
-        stages: Classes of stages, each of which allows the inner actions of its class only; None if all stages share
-            their laws.
+        blocks: (H, 2) First action that each stage has, and the one after its last; None if all stages have all.
         discount: Factor γ of the values of the next stage.
     """
 
@@ -53,15 +51,13 @@ class Frame:
     end_state: int | None = None
     end_reward: float = 0.0
     allowed: BoolArray | None = None
-    stages: Stages | None = None
+    blocks: IntArray | None = None
     discount: float = 1.0
 
     def permits(self, policy: IntArray) -> bool:
         """Return whether a table (…, H, S) of actions has only allowed ones."""
-        if self.stages is not None:
-            own = np.asarray(policy, dtype=np.int64) - self.stages.first(np.arange(self.horizon))[:, None]
-            if own.min() < 0 or own.max() >= self.stages.n_own:
-                return False
+        if self.blocks is not None and ((policy < self.blocks[:, :1]) | (policy >= self.blocks[:, 1:])).any():
+            return False
         return self.allowed is None or bool(self.allowed[policy, np.arange(self.n_states)].all())
 
     def permitted(self, policy: IntArray) -> IntArray:
@@ -89,10 +85,8 @@ class Frame:
     @property
     def choices(self) -> IntArray:
         """First action of each stage, and the one after its last: (H, 2)."""
-        if self.stages is None:
-            return np.tile(np.array([0, self.n_actions], dtype=np.int64), (self.horizon, 1))
-        firsts = self.stages.first(np.arange(self.horizon))
-        return np.stack([firsts, firsts + self.stages.n_own], axis=1)
+        every = np.array([0, self.n_actions], dtype=np.int64)
+        return np.tile(every, (self.horizon, 1)) if self.blocks is None else self.blocks
 
     def end_values(self) -> FloatArray:
         """Return the unit value of the end state at every stage: (H,)."""
@@ -100,10 +94,10 @@ class Frame:
 
     def exclude(self, q: FloatArray, stage: int) -> None:
         """Set Q (B, A, S) of actions that a stage does not have, or that are not allowed, to −∞."""
-        if self.stages is not None:
-            block = self.stages.block(stage)
-            q[:, : block.start] = -np.inf
-            q[:, block.stop :] = -np.inf
+        if self.blocks is not None:
+            first, stop = self.blocks[stage]
+            q[:, :first] = -np.inf
+            q[:, stop:] = -np.inf
         if self.allowed is not None:
             np.copyto(q, -np.inf, where=~self.allowed)
 
@@ -241,7 +235,7 @@ def backward_induction(
     """
     values = np.zeros((n_replicas, frame.horizon + 1, frame.n_states))
     ends = None if frame.end_state is None else frame.end_values()
-    last, excludes = frame.horizon - 1, frame.stages is not None or frame.allowed is not None
+    last, excludes = frame.horizon - 1, frame.blocks is not None or frame.allowed is not None
     for h in reversed(range(frame.horizon)):
         following = values[:, h + 1] if frame.discount == 1.0 else frame.discount * values[:, h + 1]
         if isinstance(source, ValueBounds):

@@ -6,8 +6,7 @@ package does, imports none of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matrixrl.envs.registry import (
     ENVIRONMENTS,
@@ -18,23 +17,17 @@ from matrixrl.envs.registry import (
     refuse_env_settings,
     register_all,
 )
+from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl.envs.cases import policy_value
-    from matrixrl.envs.combination_lock import CombinationLock
+    from matrixrl.envs.classic import CombinationLock, DeepSea, LinearMDP, RiverSwim
     from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, PointObservations, SparseReward, make_control
-    from matrixrl.envs.deep_sea import DeepSea
-    from matrixrl.envs.double_integrator import DoubleIntegrator
     from matrixrl.envs.dynamic_pricing import DynamicPricing
-    from matrixrl.envs.four_rooms import FourRooms
-    from matrixrl.envs.grid_world import GridWorld
+    from matrixrl.envs.grids import DoubleIntegrator, FourRooms, GridWorld, SoftGrid
     from matrixrl.envs.icu_sepsis import ICUSepsis
-    from matrixrl.envs.linear_mdp import LinearMDP
-    from matrixrl.envs.lost_sales import LostSales
-    from matrixrl.envs.perishable_stock import PerishableStock
+    from matrixrl.envs.inventory import LostSales, PerishableStock
     from matrixrl.envs.queue_admission import QueueAdmission
-    from matrixrl.envs.river_swim import RiverSwim
-    from matrixrl.envs.soft_grid import SoftGrid
     from matrixrl.envs.swing_up import CartPoleSwingUp
 
 _MODULES = {
@@ -77,10 +70,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"matrixrl.envs.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'matrixrl.envs' has no attribute {name!r}")
-
-
+__getattr__ = later_names(__name__, _MODULES)
 register_all()

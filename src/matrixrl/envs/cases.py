@@ -71,21 +71,14 @@ def policy_value(mdp: FiniteMDP, policy: Any) -> float:
         return float(mdp.task.start @ evaluate(mdp, given)[0])
     if given.ndim == 3 and len(given) != mdp.horizon:
         fail("policy", f"must have {mdp.horizon} stages", len(given), "Give (H, S, A), or (S, A) for all stages.")
-    stages = [_probabilities(mdp, chances) for chances in (given if given.ndim == 3 else [given])]
+    size, remedy = (mdp.n_states, mdp.task.n_own_actions), "Give the probability of each action in each state."
+    tables = [shaped("policy", one, size, remedy=remedy) for one in (given if given.ndim == 3 else [given])]
+    stages = [distributions("policy", table) for table in tables]
     values: FloatArray = np.zeros(mdp.n_states)
     for stage in reversed(range(mdp.horizon)):
         chances = stages[stage % len(stages)]
-        q = np.where(chances > 0.0, q_values(mdp, values, stage), 0.0)  # −∞ where an action is not allowed
-        values = (chances * q).sum(axis=1)
+        q, taken = q_values(mdp, values, stage), chances > 0.0
+        if np.isneginf(q[taken]).any():
+            fail("policy", "must take allowed actions only", "another action", "Set its probability to 0.")
+        values = (chances * np.where(taken, q, 0.0)).sum(axis=1)
     return float(mdp.task.start @ values)
-
-
-def _probabilities(mdp: FiniteMDP, policy: Any) -> FloatArray:
-    """Return the probabilities (S, A) of a random policy, checked."""
-    size = (mdp.n_states, mdp.task.n_own_actions)
-    given = shaped("policy", policy, size, remedy="Give the probability of each action in each state.")
-    chances = distributions("policy", given)
-    everywhere = chances if mdp.stages is None else np.tile(chances, (1, mdp.stages.n_classes))
-    if mdp.allowed is not None and (everywhere[~mdp.allowed] > 0.0).any():
-        fail("policy", "must take allowed actions only", "another action", "Set its probability to 0.")
-    return chances

@@ -14,6 +14,7 @@ from matrixrl.envs.registry import register_all
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import known_mdp
 from matrixrl.records import FloatArray
+from matrixrl.spaces import BOUNDS
 
 __all__ = [
     "CONTROL",
@@ -43,17 +44,10 @@ class GridActions(gym.ActionWrapper[Any, Any, Any]):
         super().__init__(env)
         space = env.action_space
         if not isinstance(space, spaces.Box) or not np.isfinite([space.low, space.high]).all():
-            remedy = "Finite actions need no grid."
-            if isinstance(space, spaces.Box):
-                remedy = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
+            remedy = BOUNDS if isinstance(space, spaces.Box) else "Finite actions need no grid."
             fail("env", "must have continuous actions with bounds", space, remedy)
-        count = integer(
-            "points",
-            points,
-            low=2,
-            high=10_000,
-            remedy="Give the number of points along each coordinate of the action.",
-        )
+        remedy = "Give the number of points along each coordinate of the action."
+        count = integer("points", points, low=2, high=10_000, remedy=remedy)
         total = float(count) ** int(np.prod(space.shape))
         if total > 10_000:
             fail("points", "must give at most 10,000 actions", f"{total:,.0f}", "Use fewer points.")
@@ -266,9 +260,8 @@ def make_control(
     1.0
     """
     entry = CONTROL[choice("environment", name, CONTROL)]
-    steps = integer(
-        "horizon", entry.horizon if horizon is None else horizon, low=1, remedy="Give a number of steps, such as 200."
-    )
+    given, remedy = entry.horizon if horizon is None else horizon, "Give a number of steps, such as 200."
+    steps = integer("horizon", given, low=1, remedy=remedy)
     flag("sparse", sparse)
     noise = number("noise", noise, low=0.0, high=1.0, remedy="Give a probability, such as 0.1.")
     if render_mode is not None and not isinstance(render_mode, str):

@@ -37,7 +37,6 @@ class DynamicPricing(MDPEnv):
         early: Mean willingness to pay in the first period.
         late: Mean willingness to pay in the last period.
         noisy_rewards: Whether rewards are drawn from the ends of their range, with the given means.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         prices: (A,) The prices.
@@ -60,7 +59,6 @@ class DynamicPricing(MDPEnv):
         early: float = 50.0,
         late: float = 120.0,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         self.capacity = most = integer("capacity", capacity, low=1, remedy="Give at least one unit.")
         n_periods = integer("horizon", horizon, low=1, remedy="Give the number of periods.")
@@ -89,7 +87,7 @@ class DynamicPricing(MDPEnv):
             end_state=0,
             noisy_rewards=noisy_rewards,
         )
-        super().__init__(mdp, render_mode=render_mode)
+        super().__init__(mdp)
 
     def _period(self, demand: FloatArray) -> tuple[Any, FloatArray]:
         """Return P as a sparse matrix (S·A, S) and the expected revenue (S, A) of a period with mean demands (A,)."""
@@ -103,7 +101,3 @@ class DynamicPricing(MDPEnv):
             )
         table, reward = table_of(outcomes)
         return table, reward
-
-    def picture(self, state: int) -> str:
-        """Return the units that are left and the periods until the deadline as text."""
-        return f"{'#' * state}{'.' * (self.capacity - state)}  {self.horizon - self._stage} periods left"

@@ -37,7 +37,6 @@ class ICUSepsis(MDPEnv):
 
     Args:
         horizon: Steps in an episode: the treatments, and one step for what they led to.
-        render_mode: "ansi" for text pictures, or None.
 
     Raises:
         MissingExtra: The package icu-sepsis is not installed.
@@ -48,19 +47,12 @@ class ICUSepsis(MDPEnv):
     0.842
     """
 
-    def __init__(self, horizon: int = 31, *, render_mode: str | None = None) -> None:
+    def __init__(self, horizon: int = 31) -> None:
         transitions, start, _, allowed = _read_tables()
         reward = np.zeros(allowed.shape)
         reward[_SURVIVAL] = 1.0
         mdp = FiniteMDP(transitions, reward, horizon, start=start, end_state=_END, allowed=allowed.copy())
-        super().__init__(mdp, render_mode=render_mode)
-
-    def picture(self, state: int) -> str:
-        """Return the state as text, and how many treatments are admissible in it."""
-        if state >= _DEATH:
-            return {_DEATH: "died", _SURVIVAL: "survived", _END: "end"}[state]
-        assert self.mdp.allowed is not None
-        return f"patient in state {state}, {self.mdp.allowed[state].sum()} admissible treatments"
+        super().__init__(mdp)
 
 
 @cache

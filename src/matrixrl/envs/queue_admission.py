@@ -42,7 +42,6 @@ class QueueAdmission(MDPEnv):
         post_decision: Whether the features of a pair are those of its number y of customers after the decision. Pairs
             with the same y share their law, so that there are K + 1 laws to learn; rewards must then be known.
         noisy_rewards: Whether rewards are drawn from the ends of their range, with the given means.
-        render_mode: "ansi" for text pictures, or None.
 
     Attributes:
         customers: (S,) Customers in the system in each state.
@@ -66,7 +65,6 @@ class QueueAdmission(MDPEnv):
         waiting_cost: float = 1.0,
         post_decision: bool = False,
         noisy_rewards: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         self.servers = c = integer("servers", servers, low=1, remedy="Give at least one server.")
         self.capacity = most = integer("capacity", capacity, low=c, remedy="Give at least as many as servers.")
@@ -101,24 +99,11 @@ class QueueAdmission(MDPEnv):
             features=features,
             noisy_rewards=noisy_rewards,
         )
-        super().__init__(mdp, render_mode=render_mode)
-
-    def picture(self, state: int) -> str:
-        """Return the customers in service, those who wait, and the class that arrives as text."""
-        n, arriving = int(self.customers[state]), int(self.arriving[state])
-        busy = min(n, self.servers)
-        who = f"  class {arriving} arrives" if arriving else ""
-        return f"[{'#' * busy}{'.' * (self.servers - busy)}] {'#' * (n - busy)}{who}"
+        super().__init__(mdp)
 
 
 def _events(after: IntArray, chances: FloatArray, busy: FloatArray) -> Iterator[Outcome]:
-    """Return the events after a decision: arrivals of each class, a departure, and nothing.
-
-    Args:
-        after: (S, A) Customers after the decision.
-        chances: (J,) Probabilities of arrivals.
-        busy: (S, A) Probability of a departure.
-    """
+    """Return the events after a decision (S, A): arrivals of each class (J,), a departure (S, A), and nothing."""
     first = after * (len(chances) + 1)  # the state with so many customers in which nobody arrives
     for j, chance in enumerate(chances):
         yield chance, first + j + 1, 0.0

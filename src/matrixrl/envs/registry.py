@@ -30,17 +30,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EnvEntry:
-    """One environment of ours.
-
-    Attributes:
-        name: Short name.
-        module: Module of its class, inside `matrixrl.envs`.
-        class_name: Name of its class.
-    """
+    """One environment of ours: its short name, the name of its class, and the module of it in `matrixrl.envs`."""
 
     name: str
-    module: str
     class_name: str
+    module: str
 
     @property
     def id(self) -> str:
@@ -66,8 +60,7 @@ class EnvEntry:
     @property
     def parameters(self) -> dict[str, Any]:
         """The settings and their defaults."""
-        signature = inspect.signature(self.env_class)
-        return {k: p.default for k, p in signature.parameters.items() if k != "render_mode"}
+        return {name: one.default for name, one in inspect.signature(self.env_class).parameters.items()}
 
     def defaults(self) -> dict[str, Any]:
         """The settings with the values that they have when nothing is given."""
@@ -78,21 +71,21 @@ class EnvEntry:
 
 
 ENVIRONMENTS: dict[str, EnvEntry] = {
-    name: EnvEntry(name, name.replace("-", "_"), class_name)
-    for name, class_name in (
-        ("river-swim", "RiverSwim"),
-        ("deep-sea", "DeepSea"),
-        ("combination-lock", "CombinationLock"),
-        ("four-rooms", "FourRooms"),
-        ("linear-mdp", "LinearMDP"),
-        ("soft-grid", "SoftGrid"),
-        ("grid-world", "GridWorld"),
-        ("double-integrator", "DoubleIntegrator"),
-        ("lost-sales", "LostSales"),
-        ("queue-admission", "QueueAdmission"),
-        ("perishable-stock", "PerishableStock"),
-        ("icu-sepsis", "ICUSepsis"),
-        ("dynamic-pricing", "DynamicPricing"),
+    name: EnvEntry(name, class_name, module)
+    for name, class_name, module in (
+        ("river-swim", "RiverSwim", "classic"),
+        ("deep-sea", "DeepSea", "classic"),
+        ("combination-lock", "CombinationLock", "classic"),
+        ("four-rooms", "FourRooms", "grids"),
+        ("linear-mdp", "LinearMDP", "classic"),
+        ("soft-grid", "SoftGrid", "grids"),
+        ("grid-world", "GridWorld", "grids"),
+        ("double-integrator", "DoubleIntegrator", "grids"),
+        ("lost-sales", "LostSales", "inventory"),
+        ("queue-admission", "QueueAdmission", "queue_admission"),
+        ("perishable-stock", "PerishableStock", "inventory"),
+        ("icu-sepsis", "ICUSepsis", "icu_sepsis"),
+        ("dynamic-pricing", "DynamicPricing", "dynamic_pricing"),
     )
 }
 """Our environments by short name."""
@@ -221,13 +214,7 @@ def checked_settings(argument: str, settings: Any) -> dict[str, Any]:
 
 
 def refuse_env_settings(env: Any, settings: Mapping[str, Any], known: Container[str]) -> None:
-    """Refuse settings of an environment among those of an agent, and say where they belong.
-
-    Args:
-        env: What was given as environment.
-        settings: What was given as settings of the agent.
-        known: Names of settings of the agent.
-    """
+    """Refuse settings of an environment among those of an agent, whose names are known; say where they belong."""
     from matrixrl.envs.control import CONTROL
 
     if not isinstance(env, str):

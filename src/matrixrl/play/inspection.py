@@ -131,7 +131,7 @@ def inspect_problem(
         "d_psi": features.psi.d_psi,
         "blocks": blocks.count,
     }
-    if mdp.stages is not None:
+    if mdp.stages.n_classes > 1:
         sizes["stage_classes"] = mdp.stages.n_classes
     if mdp.allowed is not None:
         sizes["allowed_pairs"] = mdp.task.n_pairs

@@ -383,7 +383,7 @@ def _checked_policy(problem: Problem, table: NDArray[Any], n_axes: int) -> IntAr
         and table.dtype.kind in "iu"
         and (not table.size or 0 <= table.min() <= table.max() < task.n_actions)
         and (task.allowed is None or bool(task.allowed[np.arange(task.n_states), table].all()))
-        and (task.stages is None or np.array_equal(task.stages.inner_table(task.stages.own(table)), table))
+        and np.array_equal(task.stages.inner_policy(task.stages.own(table)), table)
     )
     if not fits:
         raise InvalidInput("a certified policy does not fit the problem")

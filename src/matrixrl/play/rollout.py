@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 import gymnasium as gym
@@ -14,12 +15,12 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.checks import fail, flag, real_numbers, shown
+from matrixrl.core.greedy import best_among
 from matrixrl.errors import InvalidInput, ProtocolError
-from matrixrl.play.mask_reader import MaskReader, choose_among
 from matrixrl.problems import FiniteMDP, MDPEnv, Problem
 from matrixrl.problems.gym_tables import current_mask
 from matrixrl.random_streams import stream_from_array, stream_seed, stream_to_array
-from matrixrl.records import Steps
+from matrixrl.records import BoolArray, Steps
 
 __all__ = [
     "EnvWorld",
@@ -27,6 +28,7 @@ __all__ = [
     "StepBuffer",
     "TableWorld",
     "check_first_state",
+    "choose_among",
     "first_observation",
     "kept",
     "play_in_env",
@@ -149,7 +151,6 @@ class EnvWorld:
         own = self._env.unwrapped
         self.draws_starts = isinstance(own, MDPEnv) and type(own).reset is MDPEnv.reset
         self._mdp = problem.mdp if _only_plays(problem, self._env) else None
-        self._masks: MaskReader | None = None
         self.buffer: StepBuffer | None = None
 
     def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
@@ -162,10 +163,8 @@ class EnvWorld:
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
         check_first_state(self._problem, self._problem.state("obs", obs))
-        if self._masks is None:
-            self._masks = MaskReader(algorithm, current_mask(self._env))
         self.buffer = StepBuffer(self._problem)
-        return play_in_env(algorithm, plan, self._env, obs, info, self._masks, self.buffer)
+        return play_in_env(algorithm, plan, self._env, obs, info, self._current_mask, self.buffer)
 
     def _play_table(self, mdp: FiniteMDP, algorithm: Algorithm, plan: Any, seed: int | None) -> Rollout:
         """Play one episode of an `MDPEnv`: its numbers are drawn as its `reset` draws them."""
@@ -175,6 +174,10 @@ class EnvWorld:
         uniforms = self._stream.random(mdp.draws_per_episode)
         steps = mdp.rollout(uniforms[None], lambda h, states: algorithm.act(plan, h, states))
         return Rollout(steps if mdp.task.end_state is None else steps.cut(int(steps.taken.sum())), plan, False)
+
+    @cached_property
+    def _current_mask(self) -> Callable[[], Any] | None:
+        return current_mask(self._env)
 
     @property
     def _stream(self) -> np.random.Generator:
@@ -218,7 +221,7 @@ def play_in_env(
     env: gym.Env[Any, Any],
     obs: Any,
     info: Any,
-    masks: MaskReader,
+    current_mask: Callable[[], Any] | None,
     buffer: StepBuffer,
     *,
     explore: bool = True,
@@ -231,14 +234,15 @@ def play_in_env(
         env: The environment, just reset.
         obs: First observation.
         info: What `reset` returned with it.
-        masks: Reader of the masks of the environment.
+        current_mask: Method of the environment that returns the mask of its current state; None if there is none.
         buffer: Empty buffer, which the steps are added to.
         explore: False draws no random number and keeps the plan.
     """
     problem, horizon = algorithm.problem, algorithm.problem.task.horizon
     state, off_plan = problem.state("obs", obs), False
     for stage in range(horizon):
-        action, is_planned = _choose(algorithm, plan, stage, state, masks.among(state, stage, info), explore=explore)
+        among = algorithm.masks.among(state, stage, info, current_mask)
+        action, is_planned = _choose(algorithm, plan, stage, state, among, explore=explore)
         off_plan |= not is_planned
         next_obs, reward, terminated, truncated, info = _take_step(env, problem.own_action(action))
         following, earned = problem.state("next_obs", next_obs), problem.reward(reward)
@@ -252,7 +256,7 @@ def play_in_env(
             plan = algorithm.revised(plan, buffer.steps)
         state = following
     else:
-        masks.note_last(state, info)
+        algorithm.masks.note_last(state, info)
     return Rollout(buffer.steps(), plan, off_plan)
 
 
@@ -265,6 +269,15 @@ def _choose(algorithm: Algorithm, plan: Any, stage: int, state: Any, among: Any,
     if among is None or among[action]:
         return action, True
     return choose_among(algorithm, plan, stage, state, among, explore=explore), False
+
+
+def choose_among(
+    algorithm: Algorithm, plan: Any, stage: int, state: Any, among: BoolArray, *, explore: bool = True
+) -> int:
+    """Return the action with the largest Q of a plan among some actions (A,), counted from 0."""
+    task = algorithm.problem.task
+    q = algorithm.action_values(plan, stage, np.asarray(state)[None], explore=explore)
+    return int(best_among(q[:, task.stages.block(stage)], among, task.horizon)[0])
 
 
 def check_first_state(problem: Problem, state: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL, make_algorithm
+from matrixrl.algorithms.finite import permitted
 from matrixrl.algorithms.registry import known_reward, split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.core.start import Start
@@ -319,7 +320,7 @@ class Simulation:
 
     def _certify(self, plan: Any, first_state: Any) -> Bounds:
         start = None if first_state is None else Start.at(first_state)
-        return self.algorithm.certifier.certify(self.algorithm.masks.permitted(plan), start)
+        return self.algorithm.certifier.certify(permitted(self.algorithm, plan), start)
 
     def _play_compiled(self, player: CompiledPlayer, count: int) -> None:
         assert isinstance(self.world, TableWorld)
@@ -402,8 +403,8 @@ class Simulation:
         d, d_psi = self.problem.dimensions
         n_states = self.problem.finite_task.n_states if self.problem.kind == "finite" else 0
         sizes = {"n_states": n_states, "n_actions": self.problem.actions.size, "d": d, "d_psi": d_psi}
-        if self.problem.task.stages is not None:
-            sizes["stage_classes"] = self.problem.task.stages.n_classes
+        if task.stages.n_classes > 1:
+            sizes["stage_classes"] = task.stages.n_classes
         if self.problem.allowed_by_action is not None:
             sizes["allowed_pairs"] = self.problem.finite_task.n_pairs
         return sizes

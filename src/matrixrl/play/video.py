@@ -14,7 +14,6 @@ import numpy as np
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
-from matrixrl.play.mask_reader import MaskReader
 from matrixrl.play.rollout import StepBuffer, first_observation, play_in_env
 from matrixrl.problems import MDPEnv
 from matrixrl.problems.gym_tables import current_mask
@@ -149,8 +148,8 @@ class Recorder:
             )
             try:
                 obs, info = first_observation(film, stream_seed(algorithm.seeds[0], "env"))
-                masks, buffer = MaskReader(algorithm, current_mask(film)), StepBuffer(algorithm.problem)
-                play_in_env(algorithm, plan, film, obs, info, masks, buffer, explore=explore)
+                buffer = StepBuffer(algorithm.problem)
+                play_in_env(algorithm, plan, film, obs, info, current_mask(film), buffer, explore=explore)
                 width = np.shape(film.recorded_frames[0])[1]
             finally:
                 film.close()  # type: ignore[no-untyped-call]

@@ -137,14 +137,14 @@ def widths(
 
 def _widths(agent: Agent) -> FloatArray:
     """Return the widths (A, S) at the first stage; NaN for actions that are not allowed."""
-    algorithm, stages = agent.algorithm, agent.problem.task.stages
+    algorithm = agent.algorithm
     if not isinstance(algorithm, UCMatrixRL):
         raise ProtocolError(f"{agent.name} has no widths; matrix-rl on numbered states has")
     table = algorithm.model.widths()[0].copy()
     allowed = agent.problem.allowed_by_action
     if allowed is not None:
         table[~allowed] = np.nan
-    chosen: FloatArray = table if stages is None else table[stages.block(0)]
+    chosen: FloatArray = table[agent.problem.task.stages.block(0)]
     return chosen
 
 

@@ -1,35 +1,36 @@
 """Action masks: which actions are allowed in which state, as declared, or as an environment reports them.
 
-A mask (A,) has one boolean for each action. A table (S, A) has one mask for each state.
+A mask (A,) has one boolean for each action. A table (S, A) has one mask for each state. `read_masks` reads what is
+declared, and `KnownMasks` is the object that knows what is allowed now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from matrixrl.checks import fail, function, index, shaped, shown
+from matrixrl.checks import fail, function, real_numbers, shown
 from matrixrl.errors import InvalidInput
-from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.problems.stages import Stages
+from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 from matrixrl.spaces import Codec, DiscreteCodec
 
+if TYPE_CHECKING:
+    from matrixrl.problems.problem import Problem
+
 __all__ = [
-    "NOT_PLAYED",
     "REPORTED_MASKS",
     "TRIED",
-    "ActionMasks",
+    "KnownMasks",
+    "ReportedMasks",
     "action_list",
-    "allowed_like",
     "as_mask",
     "chosen_actions",
-    "filled_rewards",
-    "filled_transitions",
-    "read_allowed",
+    "read_masks",
     "refuse_ambiguous",
     "refuse_forbidden",
 ]
@@ -40,126 +41,71 @@ REPORTED_MASKS = "told_masks"
 TRIED = "tried_pairs"
 """Name of the array of a saved algorithm with the pairs that were learned from."""
 
-NOT_PLAYED = (
+_NOT_PLAYED = (
     "the environment was not played yet, and it may report that some actions are not allowed; a proof needs them "
     "declared (allowed=…, or allowed='all')"
 )
-"""Why nothing is proven before the first episode in an environment that may report masks, in words."""
-
+_REPORTED = "the environment reported allowed actions while it was played; a proof needs them declared (allowed=…)"
 _UNKNOWN = -1  # entry of a saved table where no mask was reported
-
-
+_INFO = "action_mask"
 _TABLE = "Give a table of booleans of shape (S, A), or a function of the state that returns its allowed actions."
 
 
-@dataclass(frozen=True)
-class ActionMasks:
-    """Allowed actions that an environment reports while it is played; all actions of the states not reported yet.
-
-    Attributes:
-        known: (S,) Whether the mask of a state was reported, or is not needed because the state is the end state.
-        allowed: (S, A) Allowed actions.
-    """
-
-    known: BoolArray
-    allowed: BoolArray
-
-    @classmethod
-    def none(cls, n_states: int, n_actions: int, end_state: int | None) -> ActionMasks:
-        """Return masks of which none was reported."""
-        known = np.arange(n_states) == (-1 if end_state is None else end_state)
-        return cls(known, np.ones((n_states, n_actions), dtype=np.bool_))
-
-    def with_mask(self, state: int, mask: BoolArray) -> ActionMasks:
-        """Return the masks with that of one more state."""
-        known, allowed = self.known.copy(), self.allowed.copy()
-        known[state], allowed[state] = True, mask
-        return ActionMasks(known, allowed)
-
-    def regret_words(self) -> str:
-        """Return why no regret bound is proven."""
-        return "the environment reported allowed actions while it was played; a proof needs them declared (allowed=…)"
-
-    def certificate_words(self, tried: BoolArray | None) -> str | None:
-        """Return why a certificate is not proven, or None if it is.
-
-        Args:
-            tried: (S, A) Whether a pair was learned from; None if that is not known.
-        """
-        forbidden = ~self.allowed if tried is None else tried & ~self.allowed
-        if forbidden.any():
-            count = int(np.count_nonzero(forbidden))
-            return (
-                f"{count} pair{'s' * (count > 1)} of a state and an action may have been learned from that the "
-                "environment reported as not allowed; report the mask at every visit, or declare it (allowed=…)"
-            )
-        missing = int(np.count_nonzero(~self.known))
-        if not missing:
-            return None
-        plural = "s" * (missing > 1)
-        return (
-            f"the allowed actions of {missing} state{plural} were not reported yet; "
-            "a proof needs them declared (allowed=…)"
-        )
-
-    def array(self) -> NDArray[np.int8]:
-        """Return the masks as numbers (S, A), for saving: 1 and 0, or -1 where a mask was not reported."""
-        return np.where(self.known[:, None], self.allowed, _UNKNOWN).astype(np.int8)
-
-    @classmethod
-    def from_array(cls, array: NDArray[np.int8], n_states: int, n_actions: int) -> ActionMasks:
-        """Return the masks that `array` returned.
-
-        Raises:
-            InvalidInput: They are not masks of so many states and actions.
-        """
-        if array.shape != (n_states, n_actions) or array.dtype != np.int8:
-            raise InvalidInput(f"{REPORTED_MASKS} must be whole numbers of one byte, of shape {(n_states, n_actions)}")
-        known = array[:, 0] != _UNKNOWN
-        return cls(known, np.where(known[:, None], array == 1, True))
-
-
-def read_allowed(
+def read_masks(
     allowed: Any,
     n_states: int,
-    n_actions: int,
+    stages: Stages,
     *,
     end_state: int | None = None,
     states: Codec | None = None,
     actions: Codec | None = None,
-    name: str = "allowed",
 ) -> BoolArray:
-    """Return which actions are allowed in each state as a table (S, A).
+    """Return which actions, of all classes of stages, are allowed in each state as a table (S, C·A).
 
     Args:
-        allowed: Table (S, A) of booleans (or of 0 and 1), or a function of a state that returns what `chosen_actions`
-            reads. The row of the end state may be missing if it is the last one.
+        allowed: Table (S, A) of booleans (or of 0 and 1), a function of a state that returns what `chosen_actions`
+            reads, tables (C, S, A) or (H, S, A), or a table (S, C·A) that this function returned. The row of the end
+            state may be missing if it is the last one.
         n_states: Number of states S.
-        n_actions: Number of actions A.
+        stages: Classes of stages, with the number of actions A.
         end_state: State in which nothing is chosen, so that it may allow no action; None if there is none.
         states: Numbers of the states that the function takes; 0 … S − 1 stand for themselves by default.
         actions: Numbers of the actions that the function returns, likewise.
-        name: Name of the table in messages.
 
     Raises:
         InvalidInput: The table has another shape, or a state without any allowed action.
     """
     codec = DiscreteCodec(n_states) if states is None else states
+    count, width = stages.n_classes, stages.n_own
     if callable(allowed):
         called = function("allowed", allowed, of=1, remedy=_TABLE)
-        table = np.ones((n_states, n_actions), dtype=np.bool_)
+        table = np.ones((n_states, width), dtype=np.bool_)
         own = {s: codec.decode(s) for s in range(n_states) if s != end_state}
         answers = {s: called(state) for s, state in own.items()}
-        refuse_ambiguous("what allowed returns", list(answers.values()), n_actions)
+        refuse_ambiguous("what allowed returns", list(answers.values()), width)
         for s, answer in answers.items():
-            table[s] = chosen_actions(f"allowed({shown(own[s])})", answer, n_actions, actions=actions)
-        return table
-    table = _booleans(name, allowed, _TABLE)
-    if end_state == n_states - 1 and table.shape == (n_states - 1, n_actions):
-        table = np.vstack([table, np.ones((1, n_actions), dtype=np.bool_)])
-    if table.shape != (n_states, n_actions):
+            table[s] = chosen_actions(f"allowed({shown(own[s])})", answer, width, actions=actions)
+        return np.tile(table, (1, count))
+    given, names = real_numbers(allowed), ["allowed"] * count
+    if count > 1 and given.ndim == 3:
+        tables = stages.by_class("allowed", list(given), "(S, A)")
+        names = [name for name, _ in stages.named_blocks("allowed")]
+    elif count > 1 and given.ndim == 2 and given.shape[1] == stages.n_inner:
+        tables = np.split(given, count, axis=1)
+    else:
+        tables = [allowed] * count
+    shape = (n_states, width)
+    return np.concatenate([_table(*one, shape, end_state, codec) for one in zip(names, tables, strict=True)], axis=1)
+
+
+def _table(name: str, given: Any, shape: tuple[int, int], end_state: int | None, states: Codec) -> BoolArray:
+    """Return a table of booleans (S, A) in which every state but the end state allows an action."""
+    table = _booleans(name, given, _TABLE)
+    if end_state == shape[0] - 1 and table.shape == (shape[0] - 1, shape[1]):
+        table = np.vstack([table, np.ones((1, shape[1]), dtype=np.bool_)])
+    if table.shape != shape:
         remedy = f"{_TABLE} One for each stage needs stage_dependent=True." if table.ndim == 3 else _TABLE
-        fail(name, f"must have shape (S, A) = {(n_states, n_actions)}", f"shape {table.shape}", remedy)
+        fail(name, f"must have shape (S, A) = {shape}", f"shape {table.shape}", remedy)
     nothing: BoolArray = ~np.any(table, axis=1)
     if end_state is not None:
         nothing[end_state] = False
@@ -167,29 +113,14 @@ def read_allowed(
         places = np.flatnonzero(nothing)
         others = f" and {len(places) - 1} more" if len(places) > 1 else ""
         rule = "must allow at least one action in every state"
-        fail(name, rule, f"none in state {shown(codec.decode(int(places[0])))}{others}", "Allow one there.")
+        fail(name, rule, f"none in state {shown(states.decode(int(places[0])))}{others}", "Allow one there.")
     return table
-
-
-def allowed_like(reward: Any, allowed: Any, end_state: Any) -> BoolArray:
-    """Return the table of allowed actions (S, A) of the states and actions that rewards (S, A) have."""
-    try:
-        shape: tuple[int, ...] = np.shape(reward)
-    except ValueError:
-        shape = ()
-    if len(shape) != 2:
-        shape = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).").shape
-    end = None if end_state is None else index("end_state", end_state, size=shape[0], remedy="Give a state.")
-    return read_allowed(allowed, shape[0], shape[1], end_state=end)
 
 
 def refuse_ambiguous(name: str, values: list[Any], n_actions: int) -> None:
     """Refuse ``[0, 1]`` and ``[1, 0]`` of two actions, unless another list, such as ``[0]``, cannot be a mask.
 
-    Args:
-        name: What was given, in messages.
-        values: What `chosen_actions` is to read: one value, or all answers of a function of the state.
-        n_actions: Number of actions A. If it is not 2, no list can be read in both ways.
+    Values are what `chosen_actions` is to read: one value, or all answers of a function of the state.
     """
     doubtful = [value for value in values if _is_doubtful(value)] if n_actions == 2 else []
     arrays = [value for value in values if isinstance(value, np.ndarray)]
@@ -214,12 +145,7 @@ def _is_doubtful(value: Any) -> bool:
 def chosen_actions(name: str, value: Any, n_actions: int, *, actions: Codec | None = None) -> BoolArray:
     """Return some actions of one state as a mask (A,), at least one of them.
 
-    Args:
-        name: What was given, in messages.
-        value: A booleans (or an array of A numbers of type int8 that are 0 or 1, as Gymnasium writes masks), or a
-            sequence of actions.
-        n_actions: Number of actions A.
-        actions: Numbers of the actions; 0 … A − 1 stand for themselves by default.
+    They are given as A booleans (or an array of type int8, as Gymnasium writes masks), or as a sequence of actions.
     """
     codec = DiscreteCodec(n_actions) if actions is None else actions
     what = "the numbers of the actions" if isinstance(codec, DiscreteCodec) else f"a list of actions of {codec}"
@@ -282,76 +208,235 @@ def refuse_forbidden(
     *,
     state_codec: Codec | None = None,
     action_codec: Codec | None = None,
-    stage: int | None = None,
+    when: str = "",
 ) -> None:
-    """Refuse actions that are not allowed in their states.
-
-    Args:
-        name: Name of the actions in the message.
-        allowed: (S, A) Allowed actions.
-        states: States, counted from 0.
-        actions: Actions, counted from 0, of the same shape.
-        state_codec: Numbers of the states, which the message shows; 0 … S − 1 stand for themselves by default.
-        action_codec: Numbers of the actions, likewise.
-        stage: Stage of the actions, which the message shows if what is allowed depends on it.
-    """
+    """Refuse actions that are not allowed (S, A) in their states; codecs and words about the stage are for messages."""
     wrong = ~allowed[states, actions]
     if wrong.any():
         state, action = int(states[wrong][0]), int(actions[wrong][0])
         place = shown(state if state_codec is None or state >= state_codec.size else state_codec.decode(state))
-        when = "" if stage is None else f" at stage {stage}"
         rule = f"must be one of {action_list(allowed[state], action_codec)}, allowed in state {place}{when}"
         received = action if action_codec is None else action_codec.decode(action)
         fail(name, rule, received, "Choose one of them.")
 
 
-def filled_rewards(reward: Any, allowed: BoolArray, low: float, end_state: int | None) -> Any:
-    """Return rewards (S, A) with the smallest one, `low`, at pairs that are not allowed, and 0 at the end state.
+@dataclass(frozen=True)
+class ReportedMasks:
+    """Allowed actions that an environment reported while it was played; all actions of the states not reported yet.
 
-    What is not an array of numbers of that shape is returned as it is, for the check of rewards to refuse.
-    """
-    table = _numbers(reward, allowed.shape)
-    if table is None:
-        return reward
-    table[~allowed] = low
-    if end_state is not None:
-        table[end_state, ~allowed[end_state]] = 0.0
-    return table
-
-
-def filled_transitions(transitions: Any, allowed: BoolArray) -> Any:
-    """Return a table of P in which a pair that is not allowed stays in its state.
-
-    Args:
-        transitions: Array (S, A, S) or scipy.sparse matrix (S·A, S); anything else is returned as it is.
+    Attributes:
+        known: (S,) Whether the mask of a state was reported, or is not needed because the state is the end state.
         allowed: (S, A) Allowed actions.
     """
-    n_states, n_actions = allowed.shape
-    states, actions = np.nonzero(~allowed)
-    if sparse.issparse(transitions):
-        if transitions.shape != (n_states * n_actions, n_states) or transitions.dtype.kind not in "fiub":
-            return transitions
-        entries = sparse.coo_array(transitions)
-        kept = allowed.ravel()[entries.row]
-        rows = np.concatenate([entries.row[kept], states * n_actions + actions])
-        columns = np.concatenate([entries.col[kept], states])
-        data = np.concatenate([entries.data[kept].astype(np.float64), np.ones(len(states))])
-        return sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=transitions.shape))
-    table = _numbers(transitions, (n_states, n_actions, n_states))
-    if table is None:
-        return transitions
-    table[~allowed] = 0.0
-    table[states, actions, states] = 1.0
-    return table
+
+    known: BoolArray
+    allowed: BoolArray
 
 
-def _numbers(value: Any, shape: tuple[int, ...]) -> FloatArray | None:
-    """Return a copy of an array of numbers of some shape, or None for anything else."""
-    if np.ma.is_masked(value):
+class KnownMasks:
+    """The allowed actions of a problem as far as they are known now: declared, or reported by the environment.
+
+    An environment reports the mask of its current state in ``info["action_mask"]``, or a method ``action_masks()``
+    returns it.
+
+    Args:
+        problem: The problem.
+        on_change: Called after a mask was reported; None for an algorithm that cannot learn masks while it plays.
+
+    Attributes:
+        reported: Masks that the environment reported so far, another object after each new one; None without any.
+        may_be_reported: Whether allowed actions are not declared, so that an environment may report them.
+    """
+
+    def __init__(self, problem: Problem, on_change: Callable[[], None] | None) -> None:
+        self._problem, self._on_change = problem, on_change
+        self.reported: ReportedMasks | None = None
+        self._is_finite = problem.kind == "finite"
+        self._is_known = self._is_finite and (problem.task.allowed is not None or problem.mdp is not None)
+        self.may_be_reported = (
+            self._is_finite and on_change is not None and not self._is_known and not problem.ignores_masks
+        )
+        self._tried: BoolArray | None = None  # (S, A) pairs that were learned from, where masks may be reported
+        if self.may_be_reported:
+            self._tried = np.zeros(self._shape, dtype=np.bool_)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        task = self._problem.finite_task
+        return task.n_states, task.n_actions
+
+    @property
+    def by_action(self) -> BoolArray | None:
+        """(A, S) allowed actions; None if all are."""
+        table = self._table
+        return None if table is None or table.all() else np.ascontiguousarray(table.T)
+
+    @property
+    def _table(self) -> BoolArray | None:
+        """(S, A) allowed actions, declared or reported; None if neither was."""
+        return self._problem.task.allowed if self.reported is None else self.reported.allowed
+
+    def at(self, state: Any, stage: int) -> BoolArray | None:
+        """Return which actions (A,), counted from 0, a state allows at a stage; None for all."""
+        table = self._table
+        return None if table is None else table[state, self._problem.task.stages.block(stage)]
+
+    def among(
+        self, state: Any, stage: int, info: Any, current_mask: Callable[[], Any] | None = None
+    ) -> BoolArray | None:
+        """Return the actions (A,) to choose from at the current state; None for those that are allowed anyway.
+
+        A mask that contradicts another one of the same state, or what was declared, is refused.
+
+        Args:
+            state: Current state.
+            stage: Current stage.
+            info: What `reset` or `step` returned with it.
+            current_mask: Method that returns the mask of the current state, for infos without one.
+        """
+        if self._problem.ignores_masks:
+            return None
+        given, name = info.get(_INFO) if isinstance(info, dict) else None, f"info['{_INFO}']"
+        if given is None and current_mask is not None and not self._is_known:
+            given, name = current_mask(), "the action mask of the environment"
+        if given is None:
+            return None
+        mask = as_mask(name, given, self._problem.actions.size)
+        if self._is_known:
+            declared = self._problem.allowed_at(state, stage)
+            known = np.ones_like(mask) if declared is None else declared
+            if (known & ~mask).any():
+                rule = f"must allow the declared actions {self._list(known)} of {self._place(state, stage)}"
+                fail(name, rule, self._list(mask), "Declare them with allowed=…, or pass allowed='all'.")
+            return None
+        if self._is_finite:
+            self.tell(state, mask)
+        return None if mask.all() else mask
+
+    def note_last(self, state: Any, info: Any) -> None:
+        """Take note of the mask of the state after the last step, in which nothing is chosen any more."""
+        given = info.get(_INFO) if isinstance(info, dict) else None
+        # A mask without any action is one of an episode that is over.
+        if given is None or not self.may_be_reported or not np.any(given):
+            return
+        if self.reported is None or not self.reported.known[int(state)]:
+            self.tell(state, as_mask(f"info['{_INFO}']", given, self._problem.actions.size))
+
+    def narrower(self, state: Any, stage: int, allowed: Any) -> BoolArray | None:
+        """Return the actions (A,) of a request if they are fewer than those that are allowed in a state, else None."""
+        actions = self._problem.actions
+        if isinstance(allowed, np.ndarray):
+            refuse_ambiguous("allowed", [allowed], actions.size)
+        among, known = chosen_actions("allowed", allowed, actions.size, actions=actions), self.at(state, stage)
+        if known is None:
+            return None if among.all() else among
+        if (among & ~known).any():
+            rule = f"must be among the actions {self._list(known)} that {self._place(state, stage)} allows"
+            fail("allowed", rule, self._list(among), "Leave the others out.")
+        return None if np.array_equal(among, known) else among
+
+    def check_action(self, state: Any, stage: int, action: int) -> None:
+        """Refuse an action, counted from 0, that is not allowed in a state."""
+        known = self.at(state, stage)
+        if known is not None and not known[action]:
+            rule = f"must be one of {self._list(known)}, which {self._place(state, stage)} allows"
+            remedy = "Report an action that is allowed, or change allowed=…."
+            fail("action", rule, self._problem.own_action(action), remedy)
+
+    def check_policy(self, name: str, table: IntArray | FloatArray) -> None:
+        """Refuse a policy, (H, S) actions or (H, A, S) probabilities, with actions that are not allowed."""
+        problem, allowed = self._problem, self._table
+        if allowed is None:
+            return
+        for stage, row in enumerate(table):
+            actions, states = (row, np.arange(len(row))) if table.ndim == 2 else np.nonzero(row)
+            refuse_forbidden(
+                name,
+                allowed[:, problem.task.stages.block(stage)],
+                states,
+                np.asarray(actions),
+                state_codec=problem.states,
+                action_codec=problem.actions,
+                when=problem.task.stages.when(stage),
+            )
+
+    def _list(self, mask: BoolArray) -> list[Any]:
+        return action_list(mask, self._problem.actions)
+
+    def _place(self, state: Any, stage: int) -> str:
+        return f"state {self._problem.shown_state(state)}{self._problem.task.stages.when(stage)}"
+
+    def tell(self, state: Any, mask: BoolArray) -> None:
+        """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on."""
+        if self._on_change is None:
+            rule = "must be given for this algorithm, which cannot learn masks while it plays"
+            fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
+        task, s = self._problem.finite_task, int(state)
+        mask = np.tile(mask, task.stages.n_classes)  # a mask is that of a state
+        if self.reported is None:
+            known = np.arange(task.n_states) == (-1 if task.end_state is None else task.end_state)
+            allowed = np.ones(self._shape, dtype=np.bool_)
+        else:
+            known, allowed = self.reported.known.copy(), self.reported.allowed.copy()
+        if known[s] and not np.array_equal(allowed[s], mask):
+            n = task.n_own_actions
+            rule = f"must be the same at every visit of state {self._problem.shown_state(s)}"
+            received = f"{self._list(mask[:n])} after {self._list(allowed[s, :n])}"
+            fail("action mask", rule, received, "If more than the state decides, make it part of the state.")
+        if not known[s]:
+            known[s], allowed[s] = True, mask
+            self.take(ReportedMasks(known, allowed))
+
+    def take(self, reported: ReportedMasks | None) -> None:
+        """Use these reported masks from now on."""
+        if reported is not self.reported:
+            self.reported = reported
+            assert self._on_change is not None
+            self._on_change()
+
+    def note(self, steps: Steps) -> None:
+        """Take note of the pairs that were learned from."""
+        if self._tried is not None:
+            self._tried[steps.states[steps.taken], steps.actions[steps.taken]] = True
+
+    def regret_words(self) -> str | None:
+        """Return why no regret bound is proven; None if no mask was reported."""
+        return None if self.reported is None else _REPORTED
+
+    def certificate_words(self, *, is_new: bool) -> str | None:
+        """Return why a certificate is not proven, or None if it is; `is_new` if no episode was played yet."""
+        if self.reported is None:
+            return _NOT_PLAYED if is_new and self.may_be_reported and self._problem.env is not None else None
+        forbidden = ~self.reported.allowed if self._tried is None else self._tried & ~self.reported.allowed
+        if count := int(np.count_nonzero(forbidden)):
+            return (
+                f"{count} pair{'s' * (count > 1)} of a state and an action may have been learned from that the "
+                "environment reported as not allowed; report the mask at every visit, or declare it (allowed=…)"
+            )
+        if missing := int(np.count_nonzero(~self.reported.known)):
+            return (
+                f"the allowed actions of {missing} state{'s' * (missing > 1)} were not reported yet; "
+                "a proof needs them declared (allowed=…)"
+            )
         return None
-    try:
-        array = np.asarray(value)
-        fits = array.dtype.kind in "fiub" and array.shape == shape
-        return np.array(array, dtype=np.float64, order="C") if fits else None
-    except (TypeError, ValueError, OverflowError):
-        return None
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the reported masks (1, 0, or −1 where none was reported) and the pairs that were learned from."""
+        told = {}
+        if self.reported is not None:
+            masks = np.where(self.reported.known[:, None], self.reported.allowed, _UNKNOWN)
+            told[REPORTED_MASKS] = masks.astype(np.int8)
+        return told | ({} if self._tried is None else {TRIED: self._tried.copy()})
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state_dict` returned; pairs that were not saved may all have been learned from."""
+        for name, kind in ((REPORTED_MASKS, np.int8), (TRIED, np.bool_)):
+            if name in arrays and (arrays[name].shape != self._shape or arrays[name].dtype != kind):
+                raise InvalidInput(f"{name} must be {np.dtype(kind).name} of shape {self._shape}")
+        told, tried = arrays.get(REPORTED_MASKS), arrays.get(TRIED)
+        if told is not None:
+            if not self.may_be_reported:
+                raise InvalidInput(f"{REPORTED_MASKS} must be left out of a problem whose allowed actions are declared")
+            known = told[:, 0] != _UNKNOWN
+            self.take(ReportedMasks(known, np.where(known[:, None], told == 1, True)))
+        self._tried = None if tried is None else tried.copy()

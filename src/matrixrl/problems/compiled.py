@@ -29,18 +29,8 @@ def fill_in_optimum(
 ) -> None:
     """Fill in the optimal values (H + 1, S) and the lowest optimal actions (H, S); values[H] is read.
 
-    Actions count from the first one of their stage.
-
-    Args:
-        firsts: (P + 1,) Position of the first entry of the list of each pair, unsigned; pair (s, a) is s·A + a.
-        states: (E,) Next states, unsigned.
-        chance: (E,) Their probabilities.
-        reward: (S, A) Expected rewards.
-        first_actions: (H,) First action of each stage.
-        n_actions: Number of actions of each stage.
-        discount: Factor of the values of the next stage.
-        values: Filled in.
-        policy: Filled in.
+    Next states (E,) and their chances are lists, that of the pair (s, a) from position `firsts[s·A + a]` on. Actions
+    count from the first one of their stage, (H,), and each stage has `n_actions`.
     """
     horizon, n_states = policy.shape
     one, others = np.uint32(1), np.uint32(reward.shape[1] - n_actions)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from matrixrl.checks import fail, fits_memory, function, integer, number, real_numbers, shown, users_stacklevel
 from matrixrl.display import Described
 from matrixrl.errors import MatrixRLWarning
-from matrixrl.problems.gym_tables import may_change_rewards, time_limit
+from matrixrl.problems.gym_tables import check_time_limit, may_change_rewards, time_limit
 from matrixrl.problems.task import EpisodicTask, checked_range
 from matrixrl.records import FloatArray
 from matrixrl.spaces import BoxCodec, Codec, DiscreteCodec, codec_of, control_codec, space_remedy
@@ -93,7 +93,7 @@ class FunctionalTask(EpisodicTask, Described):
         """Numbers of the actions."""
         if env is not None:
             self.actions = _checked_actions(env, self.n_actions, self.horizon)
-        self.reward_range = checked_range(reward_range)
+        self.reward_range: tuple[float, float] = checked_range(reward_range)
         self.env = env
         self.d = self.d_psi = 0  # not known before the first calls of phi and psi
         self.state_shape: tuple[int, ...] = ()
@@ -133,11 +133,6 @@ class FunctionalTask(EpisodicTask, Described):
     def knows_reward(self) -> bool:
         """Whether the reward function was given."""
         return self._reward is not None
-
-    @property
-    def unit(self) -> float:
-        """Size of one unit of unit reward in the environment's unit: high - low."""
-        return self.reward_range[1] - self.reward_range[0]
 
     def state(self, name: str, value: Any) -> NDArray[Any]:
         """Return one state as an array of `state_shape`; `name` is its name in error messages."""
@@ -206,10 +201,7 @@ def _checked_actions(env: Any, n_actions: int, horizon: int) -> Codec:
     if actions.size != n_actions:
         received = f"{env.action_space}, with {actions.size}"
         fail("env", f"must have {n_actions} discrete actions", received, "Pass its size as n_actions.")
-    limit = time_limit(env)
-    if limit is not None and limit < horizon:
-        remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
-        fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", horizon, remedy)
+    check_time_limit(env, horizon)
     return actions
 
 
@@ -284,8 +276,7 @@ def read_continuous(
     if len(states.shape) != 1:
         remedy = "Wrap it in gymnasium.wrappers.FlattenObservation."
         fail("env", "must have vectors as observations", f"arrays of shape {states.shape}", remedy)
-    limit = time_limit(env)
-    steps = horizon if horizon is not None else limit or getattr(env.unwrapped, "horizon", None)
+    steps = horizon if horizon is not None else time_limit(env) or getattr(env.unwrapped, "horizon", None)
     if steps is None:
         steps = USUAL_HORIZON
         warnings.warn(
@@ -295,9 +286,7 @@ def read_continuous(
             stacklevel=users_stacklevel(),
         )
     checked = integer("horizon", steps, low=1, remedy="Give the number of steps in an episode.")
-    if limit is not None and checked > limit:
-        remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
-        fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", checked, remedy)
+    check_time_limit(env, checked)
     if not isinstance(codec, BoxCodec):
         fits_memory("horizon", 100.0 * checked * n_actions, f"{checked:,} steps", remedy="Shorten the episode.")
     fixed = _attribute(env, "fixed_horizon")

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.features import Features
+from matrixrl.features import Features, Phi, Psi
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.problem import Problem
 from matrixrl.random_streams import generator
 from matrixrl.records import FloatArray
 
-__all__ = ["Fingerprint", "differing_fields", "fingerprint", "fingerprint_of_features"]
+__all__ = ["Fingerprint", "answers_of", "differing_fields", "fingerprint", "fingerprint_of_features"]
 
 Fingerprint = dict[str, list[float | None]]
 """Numbers by the name of the field that they tell apart; None where the problem has none."""
@@ -51,9 +51,13 @@ def fingerprint(problem: Problem | Task | FunctionalTask | ContinuousTask | Fini
 
 def fingerprint_of_features(features: Features) -> Fingerprint:
     """Return the numbers of φ and ψ: sums of their answers at a few states."""
-    phi, psi = features.phi, features.psi
-    states = np.linspace(0, phi.n_states - 1, min(_PROBES, phi.n_states)).astype(np.int64)
-    return {"phi": _numbers(phi.at(states)), "psi": _numbers(psi.rows(states))}
+    return {"phi": _numbers(answers_of(features.phi)), "psi": _numbers(answers_of(features.psi))}
+
+
+def answers_of(features: Phi | Psi) -> FloatArray:
+    """Return what a feature map answers at a few states from the first to the last."""
+    states = np.linspace(0, features.n_states - 1, min(_PROBES, features.n_states)).astype(np.int64)
+    return features.at(states) if isinstance(features, Phi) else features.rows(states)
 
 
 def differing_fields(saved: Fingerprint, found: Fingerprint) -> list[str]:
@@ -94,7 +98,7 @@ def _of_numbered_states(task: Task) -> dict[str, Any]:
         "start": task.start,
         "allowed actions": np.ones(task.reward.shape) if task.allowed is None else task.allowed,
         "discount": (task.discount, task.is_endless),
-        "classes of stages": 1.0 if task.stages is None else task.stages.classes,
+        "classes of stages": 1.0 if task.stages.n_classes == 1 else task.stages.classes,
     }
 
 

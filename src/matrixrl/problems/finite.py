@@ -12,13 +12,12 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import choice, fail, flag, index, shown
+from matrixrl.checks import fail, flag, index, real_numbers, shown
 from matrixrl.display import Described
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Features
-from matrixrl.problems.action_masks import allowed_like, filled_transitions
-from matrixrl.problems.stages import Stages, n_laws, shared_by_stages, spread_rewards, spread_transitions, stages_of
-from matrixrl.problems.task import Task, checked_discount, checked_range, chosen_horizon
+from matrixrl.problems.stages import Stages
+from matrixrl.problems.task import Task, checked_range
 from matrixrl.problems.transitions import DenseTransitions, SparseTransitions, Transitions
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 from matrixrl.tolerances import PROBABILITY
@@ -77,19 +76,7 @@ class FiniteMDP(Described):
         accuracy: float = 0.01,
     ) -> None:
         self.noisy_rewards = flag("noisy_rewards", noisy_rewards)
-        if not isinstance(stage_dependent, Stages):
-            steps = chosen_horizon(horizon, checked_discount(discount), accuracy)
-            if n_laws(transitions) is not None and stage_dependent is None:
-                stage_dependent = True
-            stage_dependent = stages_of(stage_dependent, reward, steps)
-            if stage_dependent is not None:
-                transitions = spread_transitions(transitions, stage_dependent)
-            elif n_laws(transitions) is not None:
-                transitions = shared_by_stages("P", list(transitions), steps, "(S, A, S)")
-            reward, allowed = spread_rewards(reward, allowed, stage_dependent, steps, end_state)
-        if allowed is not None:
-            allowed = allowed_like(reward, allowed, end_state)
-            transitions = filled_transitions(transitions, allowed)
+        laws = _laws(transitions)
         self.task = Task(
             reward,
             horizon,
@@ -98,11 +85,11 @@ class FiniteMDP(Described):
             end_state=end_state,
             features=features,
             allowed=allowed,
-            stage_dependent=False if stage_dependent is None else stage_dependent,
+            stage_dependent=True if laws is not None and stage_dependent is None else stage_dependent,
             discount=discount,
             accuracy=accuracy,
         )
-        self.transitions = self._law_of(transitions)
+        self.transitions = _joint_law([transitions] if laws is None else laws, self.task)
         expected = (self.transitions.n_states, self.transitions.n_actions)
         if expected != (self.n_states, self.n_actions):
             received = f"shape {(self.n_states, self.n_actions)}"
@@ -110,19 +97,6 @@ class FiniteMDP(Described):
         end = self.task.end_state
         if end is not None:
             self._check_end(end)
-
-    def _law_of(self, given: Any) -> Transitions:
-        """Return the transition law of an array or a matrix."""
-        if isinstance(given, Transitions):
-            return given
-        if self.stages is not None:  # first on its own, so that a message names the stage
-            for name, block in self.stages.named_blocks("P"):
-                if sparse.issparse(given):
-                    rows = np.arange(given.shape[0]).reshape(-1, self.n_actions)[:, block].ravel()
-                    SparseTransitions(given[rows], self.stages.n_own, name=name)
-                else:
-                    DenseTransitions(given[:, block], name=name)
-        return SparseTransitions(given, self.n_actions) if sparse.issparse(given) else DenseTransitions(given)
 
     @property
     def n_states(self) -> int:
@@ -135,8 +109,8 @@ class FiniteMDP(Described):
         return self.task.n_actions
 
     @property
-    def stages(self) -> Stages | None:
-        """Classes of stages that share their laws; None if all stages do."""
+    def stages(self) -> Stages:
+        """Classes of stages that share their laws."""
         return self.task.stages
 
     @property
@@ -160,13 +134,9 @@ class FiniteMDP(Described):
 
     def staged(self, stage_dependent: Any) -> FiniteMDP:
         """Return the MDP for agents that do not share data between stages, as in `Task.staged`."""
-        chosen, law = self._with_task(self.task.staged(stage_dependent)), self.transitions
-        if chosen is self or chosen.stages is None:
-            return chosen
-        if not isinstance(law, (DenseTransitions, SparseTransitions)):
-            rule = "must be left out for a P that is not an array or a sparse matrix"
-            fail("stage_dependent", rule, type(law).__name__, "Give P as an array or a scipy.sparse matrix.")
-        chosen.transitions = chosen._law_of(spread_transitions(law.law(), chosen.stages))
+        chosen = self._with_task(self.task.staged(stage_dependent))
+        if chosen is not self:
+            chosen.transitions = _joint_law([self.transitions], chosen.task)
         return chosen
 
     def _with_task(self, task: Task) -> FiniteMDP:
@@ -245,6 +215,73 @@ class FiniteMDP(Described):
             fail("end_state", "must be absorbing", received, "Set P(end_state | end_state, a) to 1 for every action.")
 
 
+def _laws(given: Any) -> list[Any] | None:
+    """Return the laws in a list or an array (n, S, A, S); None for one law."""
+    if isinstance(given, np.ndarray):
+        return list(given) if given.ndim == 4 else None
+    if not isinstance(given, (list, tuple)) or not given:
+        return None
+    return list(given) if any(sparse.issparse(law) or real_numbers(law).ndim == 3 for law in given) else None
+
+
+def _joint_law(given: list[Any], task: Task) -> Transitions:
+    """Return the law of states and inner actions, from one for all stages, or one for each class or stage."""
+    stages = task.stages
+    if isinstance(given[0], Transitions):
+        law = given[0]
+        if stages.n_classes == 1:
+            return law
+        if not isinstance(law, (DenseTransitions, SparseTransitions)):
+            rule = "must be left out for a P that is not an array or a sparse matrix"
+            fail("stage_dependent", rule, type(law).__name__, "Give P as an array or a scipy.sparse matrix.")
+        given = [law.law()]
+    if len({sparse.issparse(law) for law in given}) > 1:
+        rule = "must be arrays at all stages, or sparse matrices at all stages"
+        fail("P", rule, "some of each", "Convert one kind: scipy.sparse.csr_array(P[h].reshape(S·A, S)).")
+    laws: list[DenseTransitions | SparseTransitions] = []
+    for (name, block), law in zip(stages.named_blocks("P"), stages.by_class("P", given, "(S, A, S)"), strict=True):
+        used = law if task.unused is None else _filled(law, task.unused[:, block])
+        is_sparse = sparse.issparse(law)
+        laws.append(
+            SparseTransitions(used, stages.n_own, name=name) if is_sparse else DenseTransitions(used, name=name)
+        )
+    shapes = {(law.n_states, law.n_actions, law.n_states) for law in laws}
+    if len(shapes) > 1:
+        received = ", ".join(map(str, sorted(shapes)))
+        fail("P", "must have the same shape (S, A, S) at every stage", received, "Give P[h][s, a, s'].")
+    if len(laws) == 1:
+        return laws[0]
+    if isinstance(laws[0], DenseTransitions):
+        return DenseTransitions(np.concatenate([law.law() for law in laws], axis=1))
+    stacked = sparse.vstack([law.law() for law in laws], format="csr")  # (c, s, a) → (s, c, a)
+    order = np.arange(stacked.shape[0]).reshape(len(laws), -1, stages.n_own).transpose(1, 0, 2).ravel()
+    return SparseTransitions(stacked[order], stages.n_inner)
+
+
+def _filled(law: Any, unused: BoolArray) -> Any:
+    """Return an array (S, A, S) or a sparse matrix (S·A, S) in which pairs that are not used stay in their state.
+
+    What is not a law of that size is returned as it is, for its own check to refuse.
+    """
+    n_states, n_actions = unused.shape
+    states, actions = np.nonzero(unused)
+    if sparse.issparse(law):
+        if law.shape != (n_states * n_actions, n_states) or law.dtype.kind not in "fiub":
+            return law
+        entries = sparse.coo_array(law)
+        kept = ~unused.ravel()[entries.row]
+        rows = np.concatenate([entries.row[kept], states * n_actions + actions])
+        columns = np.concatenate([entries.col[kept], states])
+        data = np.concatenate([entries.data[kept].astype(np.float64), np.ones(len(states))])
+        return sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=law.shape))
+    table = real_numbers(law)
+    if table.shape != (n_states, n_actions, n_states):
+        return law
+    table[unused] = 0.0
+    table[states, actions, states] = 1.0
+    return table
+
+
 def checked_mdp(value: object) -> FiniteMDP:
     """Return `value` if it is a `FiniteMDP`, or raise `InvalidInput`."""
     if not isinstance(value, FiniteMDP):
@@ -267,7 +304,6 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
 
     Args:
         mdp: MDP to play, available as `env.unwrapped.mdp`; regret is computed with it.
-        render_mode: None or "ansi".
 
     >>> from matrixrl.problems import tabular
     >>> env = MDPEnv(tabular(n_states=3, n_actions=2, horizon=2).mdp)
@@ -276,20 +312,13 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     (0, False)
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
-
-    def __init__(self, mdp: FiniteMDP, *, render_mode: str | None = None) -> None:
-        checked_mdp(mdp)
-        if render_mode is not None:
-            choice("render_mode", render_mode, self.metadata["render_modes"])
-        self.mdp = mdp
+    def __init__(self, mdp: FiniteMDP) -> None:
+        self.mdp = checked_mdp(mdp)
         self.horizon = mdp.horizon
-        self.render_mode = render_mode
         self.observation_space = spaces.Discrete(mdp.n_states)
         self.action_space = spaces.Discrete(mdp.task.n_own_actions)
         self._state = 0
         self._stage = mdp.horizon
-        self._last: tuple[int, float] | None = None
         self._next_uniforms: FloatArray = np.empty(0)
         self._coins: FloatArray = np.empty(0)
 
@@ -303,7 +332,6 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         )
         self._state = int(draw_start(self.mdp.task.start, first[None])[0])
         self._stage = 0
-        self._last = None
         return np.int64(self._state), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
@@ -315,14 +343,12 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
             raise ProtocolError("step was called outside an episode; call reset first")
         own = index("action", action, size=self.mdp.task.n_own_actions, remedy="Choose from action_space.")
         self.mdp.task.check_actions("action", np.array([self._state]), np.array([own]), self._stage)
-        a = own if self.mdp.stages is None else int(self.mdp.stages.inner(own, self._stage))
         now = slice(self._stage, self._stage + 1)
-        state, inner = np.array([self._state]), np.array([a])
+        state, inner = np.array([self._state]), np.array([self.mdp.stages.inner(own, self._stage)])
         rewards = self.mdp.earn(state, inner, self._coins[now])
         following = self.mdp.transitions.sample(state, inner, self._next_uniforms[now])
         self._stage += 1
         reward, self._state = float(rewards[0]), int(following[0])
-        self._last = (own, reward)
         terminated = self._state == self.mdp.task.end_state
         truncated = not terminated and self._stage >= self.horizon
         if terminated:
@@ -331,29 +357,12 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
 
     def action_masks(self) -> BoolArray:
         """Return which actions are allowed in the current state: (A,)."""
-        allowed, stages = self.mdp.allowed, self.mdp.stages
+        allowed, to_come = self.mdp.allowed, min(self._stage, self.horizon - 1)
         if allowed is None:
             return np.ones(self.mdp.task.n_own_actions, dtype=np.bool_)
-        return (allowed[self._state] if stages is None else allowed[self._state, stages.block(self._next)]).copy()
-
-    @property
-    def _next(self) -> int:
-        """The stage to come, or the last one after the end of an episode."""
-        return min(self._stage, self.horizon - 1)
+        return allowed[self._state, self.mdp.stages.block(to_come)].copy()
 
     def _info(self) -> dict[str, Any]:
         """Return the stage and, if some actions are not allowed, the mask of the current state as Gymnasium has it."""
         masks = {} if self.mdp.allowed is None else {"action_mask": self.action_masks().astype(np.int8)}
         return {"stage": self._stage, **masks}
-
-    def render(self) -> str | None:
-        """Return a text picture of the current state in render mode "ansi", else None."""
-        if self.render_mode is None:
-            gym.logger.warn("render was called without a render mode; pass render_mode='ansi'.")
-            return None
-        last = "" if self._last is None else f"  (action {self._last[0]}, reward {self._last[1]:g})"
-        return f"{self.picture(self._state)}{last}\n"
-
-    def picture(self, state: int) -> str:
-        """Return a text picture of one state; subclasses may override it."""
-        return f"state {state} of {self.mdp.n_states}"

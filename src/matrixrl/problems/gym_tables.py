@@ -12,16 +12,18 @@ import numpy as np
 from gymnasium import spaces, wrappers
 from scipy import sparse
 
-from matrixrl.checks import choice, distributions, fail, integer, real_numbers, shaped, shown, within
+from matrixrl.checks import choice, fail, integer, real_numbers, shaped, shown, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
-from matrixrl.problems.action_masks import as_mask, read_allowed
+from matrixrl.problems.action_masks import as_mask, read_masks
 from matrixrl.problems.finite import FiniteMDP, checked_range
-from matrixrl.problems.task import checked_discount
+from matrixrl.problems.stages import Stages
+from matrixrl.problems.task import checked_discount, read_start, sure_start
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, codec_of
 
 __all__ = [
+    "check_time_limit",
     "current_mask",
     "declared_mask",
     "declares_start",
@@ -30,7 +32,6 @@ __all__ = [
     "known_mdp",
     "mask_of_state",
     "may_change_rewards",
-    "read_start",
     "time_limit",
     "why_table_is_unknown",
     "wrapper_chain",
@@ -70,16 +71,22 @@ def time_limit(env: gym.Env[Any, Any]) -> int | None:
     return min(limits, default=None)
 
 
+def check_time_limit(env: gym.Env[Any, Any], horizon: int, *, is_endless: bool = False) -> None:
+    """Refuse an environment that truncates episodes before the horizon; that of an endless task is the discount's."""
+    limit, remedy = time_limit(env), "Make the environment with max_episode_steps=…, or give a smaller horizon."
+    if limit is not None and limit < horizon and is_endless:
+        rule = f"must not need more steps than the time limit of the environment, {limit}"
+        fail("discount", rule, f"{horizon} steps", f"{remedy[:-1]}, or a larger accuracy.")
+    if limit is not None and limit < horizon:
+        fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", horizon, remedy)
+
+
 def why_table_is_unknown(env: gym.Env[Any, Any], *, allowed: type[Any] | None = None) -> str | None:
     """Return what may change the transition table of an environment, or None if the table is that of the environment.
 
-    Wrappers of Gymnasium that change neither states nor actions, rewards or transitions are known. A wrapper of a user,
-    or a subclass with its own `step`, declares it with the class attribute ``keeps_table = True``, which is not
-    inherited. A method that was replaced on an object is never known.
-
-    Args:
-        env: Environment, wrapped or not.
-        allowed: One more class of wrappers that the caller accounts for; a class of a user is not accepted.
+    Wrappers of Gymnasium that change neither states nor actions, rewards or transitions are known; `allowed` is one
+    more class of the library's. A wrapper of a user, or a subclass with its own `step`, declares it with the class
+    attribute ``keeps_table = True``, which is not inherited. A method that was replaced on an object is never known.
     """
     for layer in wrapper_chain(env):
         kind = type(layer)
@@ -169,12 +176,7 @@ _RESETS = 8  # seeded resets that must agree on the first state where an environ
 
 
 def known_mdp(env: gym.Env[Any, Any], *, allowed: type[Any] | None = None) -> FiniteMDP | None:
-    """Return the MDP of a matrixrl environment; None for another one, and where a wrapper may change the MDP.
-
-    Args:
-        env: Environment, wrapped or not.
-        allowed: One more class of wrappers that the caller accounts for.
-    """
+    """Return the MDP of a matrixrl environment; None for another one, and where a wrapper may change the MDP."""
     mdp = getattr(env.unwrapped, "mdp", None)
     return mdp if isinstance(mdp, FiniteMDP) and why_table_is_unknown(env, allowed=allowed) is None else None
 
@@ -310,18 +312,10 @@ def from_gymnasium(
 
 
 def declared_mask(env: gym.Env[Any, Any], allowed: Any, states: Codec, actions: Codec) -> Any:
-    """Return the allowed actions of an environment, those given or what it declares, as `Task` reads them.
+    """Return the allowed actions of an environment, those given or what its ``action_mask(state)`` declares.
 
-    Args:
-        env: Environment, wrapped or not.
-        allowed: As in `Task`, with states and actions of the environment, "all", or None for what a method
-            ``action_mask(state)`` of the environment says. The end state, which comes after the observations, may be
-            left out.
-        states: Numbers of the observations.
-        actions: Numbers of the actions.
-
-    Returns:
-        Table (S, A) with the end state, a table for each stage as it was given, or None for all actions.
+    They are a table (S, A) with the end state, which comes after the observations and may be left out of what is given;
+    a table for each stage as it was given; or None for all actions.
     """
     if isinstance(allowed, str):
         choice("allowed", allowed, ["all"])
@@ -331,11 +325,12 @@ def declared_mask(env: gym.Env[Any, Any], allowed: Any, states: Codec, actions: 
         if method is None:
             return None
         allowed = lambda state: as_mask(f"action_mask({state})", method(state), actions.size)  # noqa: E731
-    end, is_called = states.size, callable(allowed)
-    by_stage = not is_called and real_numbers(allowed).shape[1:] != (actions.size,)
-    if by_stage and real_numbers(allowed).ndim > 1:
-        return real_numbers(allowed)
-    return read_allowed(allowed, end + 1, actions.size, end_state=end, states=states, actions=actions)
+    if not callable(allowed):
+        table = real_numbers(allowed)
+        if table.ndim > 1 and table.shape[1:] != (actions.size,):
+            return table
+    end, one = states.size, Stages.one(1, actions.size)
+    return read_masks(allowed, end + 1, one, end_state=end, states=states, actions=actions)
 
 
 def _refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
@@ -352,17 +347,6 @@ def _refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
 def declares_start(env: gym.Env[Any, Any]) -> bool:
     """Say whether an environment with a transition table declares its distribution of first states."""
     return getattr(env.unwrapped, "initial_state_distrib", None) is not None
-
-
-def read_start(start: Any, states: Codec) -> FloatArray:
-    """Return the distribution of first states (S,) of a state, as it is observed, or of S probabilities."""
-    n = states.size
-    if isinstance(start, (list, tuple, np.ndarray)) and np.shape(start) == (n,) and n > 1:
-        given = shaped("start", start, (n,), remedy="Give a state or one probability for each state.")
-        return distributions("start", given)
-    remedy = "Give a state of observation_space, or one probability for each state."
-    one: FloatArray = np.eye(n)[int(states.encode("start", start, remedy))]
-    return one
 
 
 def _start_of(env: gym.Env[Any, Any], given: Any, states: Codec) -> tuple[FloatArray, bool]:
@@ -388,7 +372,7 @@ def _start_of(env: gym.Env[Any, Any], given: Any, states: Codec) -> tuple[FloatA
         shown_states = ", ".join(shown(states.decode(state)) for state in found)
         rule = f"must be given for {name}, which declares no first states and whose resets begin in different ones"
         fail("start", rule, shown_states, remedy)
-    return np.eye(states.size)[found[0]], False
+    return sure_start(found[0], states.size), False
 
 
 def _is_numbered_from(table: Any, first_state: int, first_action: int, n_states: int, n_actions: int) -> bool:

@@ -196,28 +196,21 @@ class Problem:
 
     def own_number(self, actions: Any) -> Any:
         """Return inner actions, as plans and steps have them, as actions counted from 0."""
-        return actions if self.task.stages is None else self.task.stages.own(actions)
+        return self.task.stages.own(actions)
 
     def inner_number(self, actions: Any, stage: Any) -> Any:
         """Return actions counted from 0 at a stage, or at stages of the same shape, as inner actions."""
-        return actions if self.task.stages is None else self.task.stages.inner(actions, stage)
+        return self.task.stages.inner(actions, stage)
 
     @property
     def allowed_by_action(self) -> BoolArray | None:
         """(A, S) declared actions, inner ones if laws depend on the stage, of numbered states; None if all are."""
         return None if self.task.allowed is None else np.ascontiguousarray(self.task.allowed.T)
 
-    @property
-    def allowed_option(self) -> Any:
-        """What `allowed` of `read_problem` must be to read the same problem from another object of its world."""
-        return "all" if self.ignores_masks else self.task.allowed
-
     def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
         """Return which actions (A,), counted from 0, are declared as allowed in a state at a stage; None if all are."""
         allowed = self.task.allowed
-        if allowed is None:
-            return None
-        return allowed[state] if self.task.stages is None else allowed[state, self.task.stages.block(stage)]
+        return None if allowed is None else allowed[state, self.task.stages.block(stage)]
 
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""

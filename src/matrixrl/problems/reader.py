@@ -28,21 +28,21 @@ from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import FunctionalTask, declared_range, read_continuous
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task
 from matrixrl.problems.gym_tables import (
+    check_time_limit,
     declared_mask,
+    declares_start,
     from_gymnasium,
     horizon_of,
     known_mdp,
-    read_start,
-    time_limit,
     why_table_is_unknown,
     wrapper_chain,
 )
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
-from matrixrl.problems.task import checked_discount
+from matrixrl.problems.task import checked_discount, read_start
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
 
-__all__ = ["OPTION_DEFAULTS", "ProblemOptions", "ReadOptions", "problem_of", "read_problem"]
+__all__ = ["OPTION_DEFAULTS", "ProblemOptions", "ReadOptions", "options_like", "problem_of", "read_problem"]
 
 _ONE_HOT_NUMBERS = 60.0  # numbers of 8 bytes that agents with one-hot features were measured to keep for each pair
 
@@ -224,17 +224,17 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
         )
     mdp = known if isinstance(known, FiniteMDP) else None
     task = known.task if isinstance(known, FiniteMDP) else known
-    chosen = task.spread_features(
+    chosen = task.covering(
         Features(
             as_phi(_made("phi", options.phi, task), task.features.phi),
             as_psi(_made("psi", options.psi, task), task.features.psi, pseudo=options.psi_pinv),
         )
-    ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
+    )
     states: Codec = DiscreteCodec(task.n_observed)
     actions: Codec = DiscreteCodec(task.n_own_actions)
     points = None
     if env is not None:
-        _check_time_limit(env, task)
+        check_time_limit(env, task.horizon, is_endless=task.is_endless)
         states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
         if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_own_actions:
             received = f"{states}, with {states.size} elements, and {actions}, with {actions.size}"
@@ -281,6 +281,17 @@ def _read_numbered(env: gym.Env[Any, Any], options: ReadOptions) -> FiniteMDP | 
     if options.reward is not None:
         _compare_rewards(options.reward, mdp.task)
     return mdp
+
+
+def options_like(task: Task, given: Any, *, ignores_masks: bool, n_observed: int) -> dict[str, Any]:
+    """Return the options with which `read_problem` reads an environment or MDP of the same world as a task was read."""
+    mdp = given if isinstance(given, FiniteMDP) else known_mdp(given)
+    options = {**task.timing, "reward_range": task.reward_range, "allowed": "all" if ignores_masks else task.allowed}
+    if mdp is None:
+        has_own = not task.start_is_declared or declares_start(given)
+        return options | {"start": None if has_own else task.start[:n_observed]}
+    kept = ("allowed",) if mdp.stages.n_classes > 1 or mdp.horizon != task.horizon else ("allowed", "stage_dependent")
+    return {name: options[name] for name in kept if name in options}
 
 
 def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:
@@ -343,18 +354,6 @@ def _name_of(given: object) -> str:
     if isinstance(given, gym.Env):
         return given.spec.id if given.spec is not None else type(given.unwrapped).__name__
     return type(given).__name__
-
-
-def _check_time_limit(env: gym.Env[Any, Any], task: Task) -> None:
-    limit, horizon = time_limit(env), task.horizon
-    if limit is None or limit >= horizon:
-        return
-    longer = "Make the environment with max_episode_steps=…"
-    if task.is_endless:
-        rule = f"must not need more steps than the time limit of the environment, {limit}"
-        fail("discount", rule, f"{horizon} steps", f"{longer}, or give a horizon or a larger accuracy.")
-    rule = f"must not exceed the time limit of the environment, {limit} steps"
-    fail("horizon", rule, horizon, f"{longer}, or give a smaller horizon.")
 
 
 def _compare_rewards(reward: Any, task: Task) -> None:

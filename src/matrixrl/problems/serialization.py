@@ -6,7 +6,6 @@ states are saved, so that `load` can tell whether the same one was given to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
@@ -22,12 +21,11 @@ from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePs
 from matrixrl.features.bundle import phi_with_end, psi_with_end
 from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
-from matrixrl.problems.fingerprint import Fingerprint, differing_fields, fingerprint
+from matrixrl.problems.fingerprint import Fingerprint, answers_of, differing_fields, fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
-from matrixrl.problems.gym_tables import declares_start, known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
-from matrixrl.problems.reader import read_problem
-from matrixrl.problems.stages import read_stages
+from matrixrl.problems.reader import options_like, read_problem
+from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from, codec_of
 
@@ -41,25 +39,30 @@ _ENTRIES: dict[str, Any] = {
     **{"measures_regret": (bool, int), "states": (dict, _NONE), "actions": dict, "reward_outside": str},
     "ignores_masks": bool,
 }
+_FLAGS = ("end_is_added", "knows_reward", "is_endless", "start_is_declared")
 _OF_KIND: dict[str, dict[str, Any]] = {
     "functional": {},
     "continuous": {"is_declared": bool},
     "finite": {
-        **{"end_state": (int, _NONE), "end_is_added": bool, "knows_reward": bool, "discount": float},
-        **{"is_endless": bool, "start_is_declared": bool, "stages": (list, _NONE), "phi": str, "psi": str},
-        "left_out": list,
+        **dict.fromkeys(_FLAGS, bool),
+        **{"end_state": (int, _NONE), "discount": float, "stages": (list, _NONE)},
+        **{"phi": str, "psi": str, "left_out": list},
     },
 }
-_PROBES = 16  # states at which feature maps are compared
 _OWN = "own"  # a feature map of which only answers are saved
 _WIDE = 1536  # features ψ of any number of states: K_ψ and what is computed of it fill less than 200 MB
 _ROW, _TABLE, _STACK, _WHOLE = np.empty(0), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty(0, dtype=np.int64)
-_PHI: dict[str, Arrays] = {"one-hot": {}, "table": {"phi": _STACK}, _OWN: {"phi_probe": _STACK}}
-_PSI: dict[str, Arrays] = {
-    "one-hot": {},
-    "table": {"psi": _TABLE},
-    "sparse": {"psi_data": _ROW, "psi_indices": _WHOLE, "psi_indptr": _WHOLE, "psi_shape": np.empty(2, dtype=np.int64)},
-    _OWN: {"psi_probe": _TABLE},
+_MAPS: dict[tuple[str, str], Arrays] = {
+    ("phi", "one-hot"): {},
+    ("phi", "table"): {"phi": _STACK},
+    ("phi", _OWN): {"phi_probe": _STACK},
+    ("psi", "one-hot"): {},
+    ("psi", "table"): {"psi": _TABLE},
+    ("psi", "sparse"): {
+        **{"psi_data": _ROW, "psi_indices": _WHOLE, "psi_indptr": _WHOLE},
+        "psi_shape": np.empty(2, dtype=np.int64),
+    },
+    ("psi", _OWN): {"psi_probe": _TABLE},
 }
 
 
@@ -84,55 +87,36 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         return header, {}
     assert problem.features is not None
     phi, psi = problem.features.phi, problem.features.psi
-    header |= {name: getattr(task, name) for name in ("end_state", "end_is_added", "knows_reward", "is_endless")}
-    header |= {"discount": float(task.discount), "start_is_declared": task.start_is_declared}
-    header["stages"] = None if task.stages is None else task.stages.classes.tolist()
+    header |= {name: getattr(task, name) for name in (*_FLAGS, "end_state")} | {"discount": float(task.discount)}
+    header["stages"] = None if task.stages.n_classes == 1 else task.stages.classes.tolist()
     arrays: Arrays = {"reward": task.reward, "start": task.start}
     if task.allowed is not None:
         arrays["allowed"] = task.allowed
     if problem.points is not None:
         arrays["points"] = problem.state_points()
-    header["phi"], of_phi = _save_phi(phi)
-    header["psi"], of_psi = _save_psi(psi)
+    header["phi"], of_phi = _save_map("phi", phi)
+    header["psi"], of_psi = _save_map("psi", psi)
     header["left_out"] = [phi.left_out, psi.left_out]  # of kernels, which are not saved
     return header, arrays | of_phi | of_psi
 
 
-def _save_phi(phi: Phi) -> tuple[str, Arrays]:
-    if type(phi) is OneHotPhi:
+def _save_map(name: str, features: Phi | Psi) -> tuple[str, Arrays]:
+    """Return the form in which a feature map is saved, and its arrays."""
+    if type(features) in (OneHotPhi, OneHotPsi):
         return "one-hot", {}
-    return ("table", {"phi": phi.table}) if type(phi) is TablePhi else (_OWN, {"phi_probe": _phi_answers(phi)})
-
-
-def _save_psi(psi: Psi) -> tuple[str, Arrays]:
-    if type(psi) is OneHotPsi:
-        return "one-hot", {}
-    if type(psi) not in (SparsePsi, TablePsi) or psi.d_psi > _widest(psi.n_states):
-        return _OWN, {"psi_probe": _psi_answers(psi)}
-    if isinstance(psi, TablePsi):
-        return "table", {"psi": psi.table}
-    assert isinstance(psi, SparsePsi)
-    csr, whole = psi.matrix, np.int64
-    places = {"psi_indices": csr.indices.astype(whole), "psi_indptr": csr.indptr.astype(whole)}
-    return "sparse", {"psi_data": csr.data, "psi_shape": np.array(csr.shape, dtype=whole), **places}
+    is_narrow = isinstance(features, Phi) or features.d_psi <= _widest(features.n_states)
+    if type(features) in (TablePhi, TablePsi) and is_narrow:
+        return "table", {name: features.table}
+    if type(features) is SparsePsi and is_narrow:
+        csr, whole = features.matrix, np.int64
+        places = {"psi_indices": csr.indices.astype(whole), "psi_indptr": csr.indptr.astype(whole)}
+        return "sparse", {"psi_data": csr.data, "psi_shape": np.array(csr.shape, dtype=whole), **places}
+    return _OWN, {f"{name}_probe": answers_of(features)}
 
 
 def _widest(n_states: int) -> int:
     """Return the largest d_psi of a ψ that a file holds: a small file must not ask for a large K_ψ."""
     return max(n_states, _WIDE)
-
-
-def _phi_answers(phi: Phi) -> FloatArray:
-    return phi.at(_spread(phi.n_states))
-
-
-def _psi_answers(psi: Psi) -> FloatArray:
-    return psi.rows(_spread(psi.n_states))
-
-
-def _spread(n_states: int) -> NDArray[Any]:
-    """Return a few states from the first to the last."""
-    return np.linspace(0, n_states - 1, min(_PROBES, n_states)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -163,41 +147,31 @@ class SavedProblem:
         return str(self.header["kind"])
 
     def attach(self, given: Any = None, *, phi: Phi | None = None, psi: Psi | None = None) -> Problem:
-        """Return the problem, attached to a world.
+        """Return the problem in the world that is given, or for ask and tell on a finite task without one.
 
-        Args:
-            given: Environment, `FiniteMDP` or `FunctionalTask` to go on in; None for ask and tell on a finite task.
-            phi: A user's own feature map, if the environment does not offer it.
-            psi: ψ of the user, if the file has only a probe of it.
-
-        Raises:
-            InvalidInput: `given` is another problem, or something that no file can hold is missing.
+        A user's own φ and ψ, of which the file has only probes, are given or offered by the environment.
         """
-        entries = self.header
-        own = {"reward_outside": entries["reward_outside"], "ignores_masks": entries["ignores_masks"]}
-        if self.task is None or self.maps is None:
+        entries, task = self.header, self.task
+        world = Problem(task, name="saved problem") if task is not None and given is None else self._read(given)
+        if given is not None:
+            self.compare(world)
+        own: dict[str, Any] = {name: entries[name] for name in ("reward_outside", "ignores_masks")}
+        if task is None or self.maps is None:
             for name, value in (("phi", phi), ("psi", psi)):
                 if value is not None:
                     fail(name, "must be left out for states without numbers", type(value).__name__, "Load without it.")
-            world = self._functional(given) if self.kind == "functional" else self._continuous(given)
-            self.compare(world)
             return replace(world, **own)
-        world = Problem(self.task, name="saved problem")
-        if given is not None:
-            world = self._finite(given, self.task)
-            self.compare(world)
-        if self.task.end_words is not None:  # a user's map may leave out the end state
-            phi = phi_with_end(phi) if phi is not None and phi.n_states == self.task.end_state else phi
-            psi = psi_with_end(psi) if psi is not None and psi.n_states == self.task.end_state else psi
+        if task.end_words is not None:  # a user's map may leave out the end state
+            phi = phi_with_end(phi) if phi is not None and phi.n_states == task.end_state else phi
+            psi = psi_with_end(psi) if psi is not None and psi.n_states == task.end_state else psi
         offered = (None, None) if world.features is None else (world.features.phi, world.features.psi)
         features = Features(
-            _same_map("phi", self.maps[0], phi, offered[0], _phi_answers),
-            _same_map("psi", self.maps[1], psi, offered[1], _psi_answers),
-        ).cover(self.task.n_states, self.task.n_actions)
+            _same_map("phi", self.maps[0], phi, offered[0]), _same_map("psi", self.maps[1], psi, offered[1])
+        )
         return replace(
             world,
-            task=self.task,
-            features=features,
+            task=task,
+            features=features.cover(task.n_states, task.n_actions),
             points=self.points,
             pseudo=entries["psi_pinv"],
             regret_every=spacing("measures_regret", entries["measures_regret"]),
@@ -207,11 +181,7 @@ class SavedProblem:
         )
 
     def compare(self, found: Problem) -> None:
-        """Refuse a problem other than the saved one.
-
-        Raises:
-            InvalidInput: It is another one; the message names what differs.
-        """
+        """Refuse a problem other than the saved one; the message names what differs."""
         differing = self._differing_spaces(found.states, found.actions)
         differing += differing_fields(self.fingerprint, fingerprint(found))
         if "transitions" in self.fingerprint and found.mdp is None:
@@ -227,42 +197,28 @@ class SavedProblem:
             if str(then) != str(now)
         ]
 
-    def _functional(self, given: Any) -> Problem:
-        if not isinstance(given, FunctionalTask):
-            _refuse(given, "Pass the FunctionalTask to load (no file holds functions).")
-        return read_problem(given, psi_pinv=self.header["psi_pinv"], known_reward=False)
-
-    def _continuous(self, given: Any) -> Problem:
-        if not isinstance(given, gym.Env) or not isinstance(given.observation_space, gym.spaces.Box):
-            _refuse(given, "Pass an environment whose observations are vectors to load.")
-        entries = self.header
-        own_range = None if entries["is_declared"] else entries["reward_range"]
-        regret = entries["measures_regret"]
-        return read_problem(given, horizon=entries["horizon"], reward_range=own_range, measure_regret=regret)
-
-    def _finite(self, given: Any, task: Task) -> Problem:
+    def _read(self, given: Any) -> Problem:
         """Return the problem that is given, read with everything of the file that it does not say itself."""
+        entries, task = self.header, self.task
+        if self.kind == "functional":
+            if not isinstance(given, FunctionalTask):
+                _refuse(given, "Pass the FunctionalTask to load (no file holds functions).")
+            return read_problem(given, psi_pinv=entries["psi_pinv"], known_reward=False)
+        if task is None:
+            if not isinstance(given, gym.Env) or not isinstance(given.observation_space, gym.spaces.Box):
+                _refuse(given, "Pass an environment whose observations are vectors to load.")
+            own_range, regret = None if entries["is_declared"] else entries["reward_range"], entries["measures_regret"]
+            return read_problem(given, horizon=entries["horizon"], reward_range=own_range, measure_regret=regret)
         if isinstance(given, FiniteMDP):
-            mdp: FiniteMDP | None = given
             codecs: tuple[Codec, Codec] = DiscreteCodec(given.n_states), DiscreteCodec(given.task.n_own_actions)
         elif isinstance(given, gym.Env):
-            mdp = known_mdp(given)
             codecs = codec_of("observation", given.observation_space), codec_of("action", given.action_space)
         else:
             _refuse(given, "Pass an environment or a FiniteMDP to load.")
-        differing = self._differing_spaces(*codecs)
-        if differing:  # tables of the file do not fit other sizes
+        if differing := self._differing_spaces(*codecs):  # tables of the file do not fit other sizes
             _refuse(f"one that differs in {', '.join(differing)}")
-        allowed: Any = "all" if self.header["ignores_masks"] else task.allowed
-        stages = None if task.stages is None else task.stages.classes.tolist()
-        if mdp is not None:
-            has_own = mdp.stages is not None or mdp.horizon != task.horizon
-            return read_problem(given, allowed=allowed, stage_dependent=None if has_own else stages)
-        timing = {**task.timing, "stage_dependent": stages}
-        if task.start_is_declared and not declares_start(given):
-            assert self.states is not None
-            timing["start"] = task.start[: self.states.size]
-        return read_problem(given, reward_range=task.reward_range, allowed=allowed, **timing)
+        masks = entries["ignores_masks"]
+        return read_problem(given, **options_like(task, given, ignores_masks=masks, n_observed=codecs[0].size))
 
 
 def _refuse(received: Any, remedy: str = "Make it with the same settings.") -> NoReturn:
@@ -270,7 +226,7 @@ def _refuse(received: Any, remedy: str = "Make it with the same settings.") -> N
     fail("env", "must be the problem that the checkpoint was saved from", words, remedy)
 
 
-def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers: Callable[[M], FloatArray]) -> M:
+def _same_map(name: str, saved: Any, given: M | None, offered: M | None) -> M:
     """Return the saved feature map, or the user's own one that answers as the saved one did."""
     if not isinstance(saved, np.ndarray):
         if given is not None:
@@ -278,7 +234,7 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
         kept: M = saved
         return kept
     chosen = offered if given is None else given
-    found = None if chosen is None else answers(chosen)
+    found = None if chosen is None else answers_of(chosen)
     if chosen is None or found is None or found.shape != saved.shape or not np.allclose(found, saved, 1e-9, 1e-12):
         rule = "must be the feature map that it was saved with (no file holds functions)"
         received = None if chosen is None else f"a {type(chosen).__name__} with other values or another number of them"
@@ -287,12 +243,7 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
 
 
 def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
-    """Return what a file says of a problem, checked as far as the file alone can be.
-
-    Raises:
-        InvalidInput: Entries or arrays have other names or types than those that `save_problem` writes, or do not fit
-            each other.
-    """
+    """Return what a file says of a problem, checked as far as the file alone can be."""
     kind = header["kind"]
     check_entries("the problem", header, _ENTRIES | _OF_KIND[kind])
     if header["reward_outside"] not in REWARD_OUTSIDE:
@@ -302,14 +253,12 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     }
     states = None if header["states"] is None else codec_from(header["states"])
     saved = SavedProblem(header, numbers, states, codec_from(header["actions"]))
-    wanted: Arrays = {}
-    if kind == "finite":
-        wanted = {"reward": _TABLE, "start": _ROW, **_PHI[header["phi"]], **_PSI[header["psi"]]}
-        optional = {"points": _TABLE, "allowed": np.empty((0, 0), dtype=np.bool_)}
-        wanted |= {name: table for name, table in optional.items() if name in arrays}
-    check_arrays(arrays, wanted)
     if kind != "finite":
+        check_arrays(arrays, {})
         return saved
+    optional = {"points": _TABLE, "allowed": np.empty((0, 0), dtype=np.bool_)}
+    wanted = {"reward": _TABLE, "start": _ROW, **_MAPS["phi", header["phi"]], **_MAPS["psi", header["psi"]]}
+    check_arrays(arrays, wanted | {name: table for name, table in optional.items() if name in arrays})
     task = _unpack_task(header, arrays)
     n_states = 0 if states is None else states.size
     if n_states not in (task.n_observed, task.n_states) or saved.actions.size != task.n_own_actions:
@@ -320,30 +269,25 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
 
 def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
     reward, classes = arrays["reward"], header["stages"]
-    n_inner = reward.shape[1]
-    stages = None
-    if classes is not None:
-        count = max(classes, default=0) + 1 if all(type(c) is int for c in classes) else 0
-        stages = (
-            read_stages(classes, header["horizon"], n_inner // count) if count > 1 and n_inner % count == 0 else None
-        )
-        if stages is None or stages.classes.tolist() != classes:
-            raise InvalidInput("stages must be classes 0 … C − 1, as many as divide the actions")
     task = Task(
         reward if header["knows_reward"] else None,
         n_states=reward.shape[0],
-        n_actions=n_inner,
+        n_actions=reward.shape[1],
         horizon=header["horizon"],
         reward_range=header["reward_range"],
         start=arrays["start"],
         end_state=header["end_state"],
         allowed=arrays.get("allowed"),
-        stage_dependent=False if stages is None else stages,
         discount=header["discount"],
     )
-    for name in ("is_endless", "end_is_added", "start_is_declared"):
+    for name in _FLAGS:
         setattr(task, name, header[name])
-    if task.is_endless and (task.discount == 1.0 or task.stages is not None):
+    if classes is not None:
+        stages = read_stages(classes, task.horizon, 1)
+        if task.n_actions % stages.n_classes or stages.classes.tolist() != classes:
+            raise InvalidInput("stages must be classes 0 … C − 1, as many as divide the actions")
+        task.stages = Stages(stages.classes, task.n_actions // stages.n_classes)
+    if task.is_endless and (task.discount == 1.0 or task.stages.n_classes > 1):
         raise InvalidInput("an endless problem must have a discount below 1, and laws that all stages share")
     if task.end_is_added and task.end_words is None:
         raise InvalidInput("an end state that was added must be the last state")
@@ -364,11 +308,10 @@ def _unpack_maps(header: dict[str, Any], arrays: Arrays, task: Task) -> tuple[Ph
     elif header["psi"] == _OWN:
         psi = arrays["psi_probe"]
     else:
-        table = arrays["psi"] if header["psi"] == "table" else _unpack_csr(arrays)
+        is_sparse, pseudo = header["psi"] == "sparse", header["psi_pinv"]
+        table = _unpack_csr(arrays) if is_sparse else arrays["psi"]
         if table.shape[0] != task.n_states or table.shape[1] > _widest(task.n_states):
             raise InvalidInput(f"psi must have {task.n_states} rows and at most {_widest(task.n_states)} columns")
-        pseudo = header["psi_pinv"]
-        is_sparse = header["psi"] == "sparse"
         psi = SparsePsi(table, pseudo=pseudo) if is_sparse else TablePsi(table, pseudo=pseudo, left_out=of_psi)
     if isinstance(phi, Phi) and isinstance(psi, Psi):
         Features(phi, psi).cover(task.n_states, task.n_actions)

@@ -62,7 +62,7 @@ def q_values(mdp: FiniteMDP, next_values: FloatArray, stage: int) -> FloatArray:
     total: FloatArray = mdp.task.reward + expected.T
     if mdp.allowed is not None:
         total[~mdp.allowed] = -np.inf
-    return total if mdp.stages is None else total[:, mdp.stages.block(stage)]
+    return total[:, mdp.stages.block(stage)]
 
 
 def solve(mdp: FiniteMDP, *, compiled: bool | None = None) -> Solution:
@@ -84,13 +84,14 @@ def solve(mdp: FiniteMDP, *, compiled: bool | None = None) -> Solution:
         from matrixrl.problems.compiled import fill_in_optimum  # imports numba, which takes half a second
 
         reward = mdp.task.reward if mdp.allowed is None else np.where(mdp.allowed, mdp.task.reward, -np.inf)
-        fill_in_optimum(*_lists(mdp), reward, *_blocks(mdp), mdp.task.discount, values, policy)
+        firsts = mdp.stages.first(np.arange(mdp.horizon))
+        fill_in_optimum(*_lists(mdp), reward, firsts, mdp.stages.n_own, mdp.task.discount, values, policy)
     else:
         for h in reversed(range(mdp.horizon)):
             q = q_values(mdp, values[h + 1], h)
             policy[h] = q.argmax(axis=1)
             values[h] = q.max(axis=1)
-    first = endless_values(mdp) if mdp.task.is_endless and mdp.stages is None else values[0]
+    first = endless_values(mdp) if mdp.task.is_endless else values[0]
     return Solution(values=values, policy=policy, start_value=float(mdp.task.start @ first))
 
 
@@ -158,8 +159,7 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
         fail("policy", f"must have shape {wanted}", f"shape {chosen.shape}", remedy)
     for stage, row in enumerate(chosen):
         mdp.task.check_actions("policy", np.arange(mdp.n_states), row, stage)
-    inner = chosen if mdp.stages is None else mdp.stages.inner_table(chosen)
-    values: FloatArray = evaluate_batch(mdp, inner[None])[0]
+    values: FloatArray = evaluate_batch(mdp, mdp.stages.inner_policy(chosen)[None])[0]
     return values
 
 
@@ -201,13 +201,6 @@ def _is_compiled(mdp: FiniteMDP, wanted: bool | None, seconds: float) -> bool:
             fail("compiled", rule, wanted, "Give P as a scipy.sparse matrix.")
         return False
     return saves_time(wanted, seconds * mdp.horizon * mdp.transitions.law().nnz)
-
-
-def _blocks(mdp: FiniteMDP) -> tuple[IntArray, int]:
-    """Return the first action of each stage (H,), and the number of actions of a stage."""
-    if mdp.stages is None:
-        return np.zeros(mdp.horizon, dtype=np.int64), mdp.n_actions
-    return mdp.stages.first(np.arange(mdp.horizon)), mdp.stages.n_own
 
 
 def _lists(mdp: FiniteMDP) -> tuple[Any, Any, Any]:

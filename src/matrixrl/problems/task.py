@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,24 +19,28 @@ from matrixrl.checks import (
     index,
     integer,
     number,
+    real_numbers,
     shaped,
     shown,
     within,
 )
 from matrixrl.display import Described
 from matrixrl.features import Features, one_hot
-from matrixrl.problems.action_masks import allowed_like, filled_rewards, read_allowed, refuse_forbidden
-from matrixrl.problems.stages import (
-    Stages,
-    read_stages,
-    spread_allowed,
-    spread_phi,
-    spread_rewards,
-    stages_of,
-)
+from matrixrl.problems.action_masks import read_masks, refuse_forbidden
+from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.spaces import Codec, DiscreteCodec
 
-__all__ = ["EpisodicTask", "Kind", "Task", "checked_range", "effective_horizon", "total_weight"]
+__all__ = [
+    "EpisodicTask",
+    "Kind",
+    "Task",
+    "checked_range",
+    "effective_horizon",
+    "read_start",
+    "sure_start",
+    "total_weight",
+]
 
 _LONGEST = 10**6  # steps of an episode
 
@@ -45,11 +51,6 @@ def checked_discount(value: object) -> float:
     if discount == 0.0:
         fail("discount", "must be above 0", 0.0, "Give a horizon of 1 if only the first reward counts.")
     return discount
-
-
-def checked_accuracy(value: object) -> float:
-    """Return a share strictly between 0 and 1."""
-    return number("accuracy", value, low=0.0, high=1.0, open_ends=True, remedy="Such as 0.01.")
 
 
 def total_weight(discount: float, n_steps: int) -> float:
@@ -80,7 +81,8 @@ def effective_horizon(discount: float, accuracy: float = 0.01) -> int:
     gamma = checked_discount(discount)
     if gamma == 1.0:
         fail("discount", "must be below 1 to determine the number of steps", 1.0, "Give horizon=….")
-    steps = math.ceil(math.log(checked_accuracy(accuracy)) / math.log(gamma))
+    share = number("accuracy", accuracy, low=0.0, high=1.0, open_ends=True, remedy="Such as 0.01.")
+    steps = math.ceil(math.log(share) / math.log(gamma))
     if steps > _LONGEST:
         fail("discount", f"must not need more than {_LONGEST:,} steps for the accuracy", gamma, "Give horizon=….")
     return max(steps, 1)
@@ -98,7 +100,6 @@ class EpisodicTask:
 
     Attributes:
         kind: Kind of the states.
-        stages: Classes of stages, or None if all stages share their laws.
         allowed: (S, A) Allowed actions; None if every action is allowed in every state.
         discount: Factor γ of each step.
         start_is_declared: Whether the first state, or the distribution of first states, is declared.
@@ -109,17 +110,28 @@ class EpisodicTask:
     kind: ClassVar[Kind]
     horizon: int
     n_actions: int
-    stages: Stages | None = None
+    reward_range: tuple[float, float] | None
     allowed: BoolArray | None = None
     discount: float = 1.0
     start_is_declared: bool = False
     state_shape: tuple[int, ...] = ()
     dimensions: tuple[int, int] = (0, 0)
 
+    @cached_property
+    def stages(self) -> Stages:
+        """Classes of stages that share their laws, and the numbers of their actions."""
+        return Stages.one(self.horizon, self.n_actions)
+
     @property
     def n_own_actions(self) -> int:
         """Number of actions A that a user chooses from."""
-        return self.n_actions if self.stages is None else self.stages.n_own
+        return self.stages.n_own
+
+    @property
+    def unit(self) -> float:
+        """Size of one unit of unit reward in the environment's unit: high - low."""
+        low, high = self.reward_range or (0.0, 1.0)
+        return high - low
 
     @property
     def total_weight(self) -> float:
@@ -175,8 +187,9 @@ class Task(EpisodicTask, Described):
         start_is_declared: Whether a start was given; if not, `start` is a placeholder.
         end_is_added: Whether the end state is one that the library added.
         allowed: (S, A) Allowed actions; None if every action is allowed in every state.
-        stages: Classes of stages, or None if all stages share their laws. Tables then have one column for each inner
-            action, as `problems.stages` describes.
+        stages: Classes of stages that share their laws. Tables have one column for each inner action, as
+            `problems.stages` describes.
+        unused: (S, A) Pairs whose reward and law are not used, those that are not allowed; None if all are used.
         discount: Factor γ of each step.
         is_endless: Whether the horizon was chosen by the discount, so that values are those of infinitely many steps.
 
@@ -210,35 +223,42 @@ class Task(EpisodicTask, Described):
         discount: float = 1.0,
         accuracy: float = 0.01,
     ) -> None:
-        self.reward_range = low, high = checked_range(reward_range)
+        self.reward_range: tuple[float, float] = checked_range(reward_range)
+        low, high = self.reward_range
         self.knows_reward = reward is not None
         if reward is None:
             reward = _placeholders(n_states, n_actions, min(max(0.0, low), high))
         self.discount = checked_discount(discount)
         self.is_endless = horizon is None and self.discount < 1.0
         self.horizon = chosen_horizon(horizon, self.discount, accuracy)
-        self.stages: Stages | None = stage_dependent if isinstance(stage_dependent, Stages) else None
-        if self.stages is None:
-            self.stages = stages = stages_of(stage_dependent, reward, self.horizon)
-            reward, allowed = spread_rewards(reward, allowed, stages, self.horizon, end_state)
-            n_actions = stages.n_inner if stages is not None and n_actions == stages.n_own else n_actions
+        given = real_numbers(reward)
+        if given.ndim not in (2, 3):
+            given = _rewards_within("reward", reward, low, high)
+        if given.ndim == 3 and stage_dependent is None:
+            stage_dependent = True
+        _check_counts(given.shape[-2:], n_states, n_actions)
+        self.stages = stages = read_stages(stage_dependent, self.horizon, given.shape[-1])
         self._check_end_of_stages()
+        tables = stages.by_class("reward", [reward] if given.ndim == 2 else list(given), "(S, A)")
+        if end_state is not None:
+            end_state = index("end_state", end_state, size=given.shape[-2], remedy="Give a state.")
+        self.unused: BoolArray | None = None
         self.allowed: BoolArray | None = None
         if allowed is not None:
-            table = allowed_like(reward, allowed, end_state)
-            reward = filled_rewards(reward, table, low, end_state)
-            if end_state is not None:
-                table[end_state] = True
-            self.allowed = None if table.all() else table
-        if self.stages is None:
-            self.reward = _rewards_within("reward", reward, low, high)
-        else:
-            table, named = np.asarray(reward), self.stages.named_blocks("reward")
-            self.reward = np.concatenate([_rewards_within(n, table[:, one], low, high) for n, one in named], axis=1)
-        self.n_actions = int(self.reward.shape[1])
-        _check_counts(self.reward.shape, n_states, n_actions)
+            table = read_masks(allowed, given.shape[-2], stages, end_state=end_state)
+            self.unused = None if table.all() else ~table
+            self.allowed = _without_end(table, end_state)
+        parts = []
+        for (name, block), one in zip(stages.named_blocks("reward"), tables, strict=True):
+            if self.unused is not None and real_numbers(one).size:
+                one = np.where(self.unused[:, block], low, real_numbers(one))
+                if end_state is not None:
+                    one[end_state, self.unused[end_state, block]] = 0.0
+            parts.append(_rewards_within(name, one, low, high))
+        self.reward = np.concatenate(parts, axis=1)
+        self.n_actions = stages.n_inner
         self.start_is_declared = start is not None
-        self.start = _checked_start(0 if start is None else start, self.n_states)
+        self.start = read_start(0 if start is None else start, DiscreteCodec(self.n_states))
         self.end_state = None
         self.end_is_added = flag("may_terminate", may_terminate)
         if self.end_is_added:
@@ -250,7 +270,7 @@ class Task(EpisodicTask, Described):
                 self.allowed = np.vstack([self.allowed, np.ones((1, self.n_actions), dtype=np.bool_)])
             self.start = np.append(self.start, 0.0)
         if end_state is not None:
-            self.end_state = index("end_state", end_state, size=self.n_states, remedy="Give a state.")
+            self.end_state = end_state
             if not low <= 0.0 <= high:
                 rule = "must contain 0 if episodes can end early (the reward of the end state is 0)"
                 fail("reward_range", rule, self.reward_range, "Declare a range that contains 0.")
@@ -262,8 +282,7 @@ class Task(EpisodicTask, Described):
             fail("horizon", rule, f"{self.horizon} × {self.n_states}", "Shorten the episode.")
         if not isinstance(features, (Features, type(None))):
             fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
-        given = one_hot(self.n_states, self.n_actions) if features is None else self.spread_features(features)
-        self.features = given.cover(self.n_states, self.n_actions, self.end_state, self.end_words)
+        self.features = self.covering(one_hot(self.n_states, self.n_actions) if features is None else features)
 
     @property
     def n_states(self) -> int:
@@ -282,19 +301,15 @@ class Task(EpisodicTask, Described):
 
     def _check_end_of_stages(self) -> None:
         """Refuse laws that depend on the stage and go on forever: those of later stages are not known."""
-        if self.is_endless and self.stages is not None:
+        if self.is_endless and self.stages.n_classes > 1:
             rule = "must be left out of a problem that goes on forever"
             received = f"{self.stages.n_classes} classes of {self.horizon} stages"
             fail("stage_dependent", rule, received, "Give horizon=…, the number of stages.")
 
-    def spread_features(self, features: Features) -> Features:
-        """Return features of inner actions, if laws depend on the stage and features are of own actions."""
-        if self.stages is None or features.phi.n_actions == self.n_actions:
-            return features
-        if features.phi.n_actions != self.stages.n_own:
-            rule = f"must cover the {self.stages.n_own} actions, or the {self.n_actions} inner actions of all classes"
-            fail("phi", rule, f"{features.phi.n_actions} actions", f"Give phi of shape (S, {self.stages.n_own}, d).")
-        return Features(spread_phi(features.phi, self.stages), features.psi)
+    def covering(self, features: Features) -> Features:
+        """Return features of all states and inner actions, from those that may leave out the end state and classes."""
+        spread = Features(self.stages.phi(features.phi), features.psi)
+        return spread.cover(self.n_states, self.n_actions, self.end_state, self.end_words)
 
     @property
     def n_observed(self) -> int:
@@ -306,8 +321,8 @@ class Task(EpisodicTask, Described):
         """Sizes, how laws depend on the stage, and how rewards are discounted."""
         end = " and the end state" * self.end_is_added
         words = f"{self.n_observed:,} states{end}, {self.n_own_actions:,} actions, {self.horizon:,} steps"
-        if self.stages is not None:
-            count = self.stages.n_classes
+        count = self.stages.n_classes
+        if count > 1:
             each = "at every stage" if count == self.horizon else f"in {count} classes of stages"
             words += f", laws of their own {each}"
         if self.discount < 1.0:
@@ -347,89 +362,58 @@ class Task(EpisodicTask, Described):
         return self.n_states * self.n_actions if self.allowed is None else int(np.count_nonzero(self.allowed))
 
     def restricted(self, allowed: Any) -> Task:
-        """Return the task with the allowed actions that are given; it may not have others of its own.
+        """Return the task with the allowed actions that are given, as `read_masks` reads them, or "all".
 
-        Args:
-            allowed: Table (S, A), function of the state, "all", or None to change nothing; also tables for each stage
-                if laws depend on it, as `spread_allowed` reads them.
+        None changes nothing, and a task with allowed actions of its own may not get others.
         """
         if allowed is None:
             return self
         if isinstance(allowed, str):
             choice("allowed", allowed, ["all"])
-            table = np.ones(self.reward.shape, dtype=np.bool_)
-        elif self.stages is not None:
-            table = spread_allowed(allowed, (self.n_states, self.stages.n_own), self.stages, self.end_state)
+            table = None
         else:
-            table = read_allowed(allowed, self.n_states, self.n_actions, end_state=self.end_state)
-        if self.end_state is not None:
-            table[self.end_state] = True
-        if self.allowed is None:
-            return self if table.all() else self._rebuilt(self.reward, allowed=table)
-        if not np.array_equal(table, self.allowed):
+            given = read_masks(allowed, self.n_states, self.stages, end_state=self.end_state)
+            table = _without_end(given, self.end_state)
+        if self.allowed is None and table is not None:
+            changed = copy.copy(self)
+            changed.allowed, changed.reward = table, np.where(table, self.reward, self.reward_range[0])
+            return changed
+        if self.allowed is not None and (table is None or not np.array_equal(table, self.allowed)):
+            count = self.allowed.size if table is None else int(table.sum())
             rule = "cannot be changed on a problem that has its own"
-            fail("allowed", rule, f"{int(table.sum())} pairs in place of {self.n_pairs}", "Build it with that value.")
+            fail("allowed", rule, f"{count} pairs in place of {self.n_pairs}", "Build it with that value.")
         return self
 
     def staged(self, stage_dependent: Any) -> Task:
-        """Return the task for agents that do not share data between stages, or between classes of stages.
+        """Return the task for agents that do not share data between classes of stages; None changes nothing.
 
-        Args:
-            stage_dependent: True, False, the class of each stage, or `Stages`; None to change nothing. A task with
-                classes of its own may not get others.
+        A task with classes of its own may not get others.
         """
         if stage_dependent is None:
             return self
-        is_read = isinstance(stage_dependent, Stages)
-        stages = stage_dependent if is_read else read_stages(stage_dependent, self.horizon, self.n_own_actions)
-        if self.stages is not None and not self.stages.same(stages):
+        stages = read_stages(stage_dependent, self.horizon, self.n_own_actions)
+        if self.stages.n_classes > 1 and not self.stages.same(stages):
             rule = "cannot be changed on a problem that has its own"
             fail("stage_dependent", rule, shown(stage_dependent), "Build it with that value.")
-        if self.stages is not None or stages is None:
+        if stages.n_classes == self.stages.n_classes:
             return self
-        reward, allowed = spread_rewards(self.reward, self.allowed, stages, self.horizon, self.end_state)
-        features = Features(spread_phi(self.features.phi, stages), self.features.psi)
-        return self._rebuilt(
-            reward, allowed=allowed, n_actions=stages.n_inner, features=features, stage_dependent=stages
-        )
-
-    def _rebuilt(self, reward: FloatArray, **changes: Any) -> Task:
-        """Return the task with other rewards, and other options of the constructor."""
-        options: dict[str, Any] = {
-            "n_states": self.n_states,
-            "n_actions": self.n_actions,
-            "reward_range": self.reward_range,
-            "start": self.start if self.start_is_declared else None,
-            "end_state": self.end_state,
-            "features": self.features,
-            "stage_dependent": self.stages,
-            "discount": self.discount,
-        }
-        task = Task(reward if self.knows_reward else None, self.horizon, **(options | changes))
-        task.is_endless, task.end_is_added = self.is_endless, self.end_is_added
-        task._check_end_of_stages()
-        return task
+        changed = copy.copy(self)
+        changed.stages, changed.n_actions, changed.unused = stages, stages.n_inner, None
+        changed._check_end_of_stages()
+        changed.reward = np.tile(self.reward, (1, stages.n_classes))
+        changed.allowed = None if self.allowed is None else np.tile(self.allowed, (1, stages.n_classes))
+        changed.features = changed.covering(self.features)
+        return changed
 
     def check_actions(self, name: str, states: IntArray, actions: IntArray, stage: int | None = None) -> None:
-        """Refuse actions that are not allowed in their states; arrays of equal shape.
-
-        Args:
-            name: Name of the actions in the message.
-            states: States.
-            actions: Actions; inner ones if laws depend on the stage, unless `stage` is given.
-            stage: Stage at which these actions, counted from 0, are taken.
-        """
+        """Refuse actions that are not allowed in their states; inner ones, or those that users take at a stage."""
         if self.allowed is None:
             return
-        if self.stages is None or stage is None:
+        if stage is None:
             refuse_forbidden(name, self.allowed, states, actions)
         else:
-            refuse_forbidden(name, self.allowed[:, self.stages.block(stage)], states, actions, stage=stage)
-
-    @property
-    def unit(self) -> float:
-        """Size of one unit of unit reward in the environment's unit: high - low."""
-        return self.reward_range[1] - self.reward_range[0]
+            allowed = self.allowed[:, self.stages.block(stage)]
+            refuse_forbidden(name, allowed, states, actions, when=self.stages.when(stage))
 
     @property
     def unit_reward(self) -> FloatArray:
@@ -446,7 +430,7 @@ class Task(EpisodicTask, Described):
     def timing(self) -> dict[str, Any]:
         """The options of `Task` and `from_gymnasium` that give other data the same stages and discount."""
         options: dict[str, Any] = {"horizon": None if self.is_endless else self.horizon}
-        if self.stages is not None:
+        if self.stages.n_classes > 1:
             options["stage_dependent"] = self.stages.classes.tolist()
         if self.discount < 1.0:
             options["discount"] = self.discount
@@ -462,7 +446,7 @@ class Task(EpisodicTask, Described):
 
 def chosen_horizon(horizon: Any, discount: float, accuracy: Any) -> int:
     """Return the number of steps of an episode: as given, or as a discount and an accuracy ask for."""
-    share = checked_accuracy(accuracy)
+    share = number("accuracy", accuracy, low=0.0, high=1.0, open_ends=True, remedy="Such as 0.01.")
     if horizon is None and discount < 1.0:
         return effective_horizon(discount, share)
     return integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode, or a discount below 1.")
@@ -487,6 +471,13 @@ def checked_range(value: object) -> tuple[float, float]:
     return low, high
 
 
+def _without_end(table: BoolArray, end_state: int | None) -> BoolArray | None:
+    """Return the allowed actions (S, A), all of them in the end state; None if every pair is allowed."""
+    if end_state is not None:
+        table[end_state] = True
+    return None if table.all() else table
+
+
 def _placeholders(n_states: Any, n_actions: Any, value: float) -> FloatArray:
     """Return a table (S, A) in place of rewards that are not known."""
     remedy = "Give reward[s, a], shape (S, A)."
@@ -508,11 +499,17 @@ def _check_counts(shape: tuple[int, ...], n_states: Any, n_actions: Any) -> None
             fail(name, f"must be {own}, as reward has shape {shape}", count, "Leave it out.")
 
 
-def _checked_start(start: Any, n_states: int) -> FloatArray:
-    """Return the distribution (S,) of the first state."""
-    if isinstance(start, (int, np.integer)) or (isinstance(start, np.ndarray) and start.ndim == 0):
-        chosen = index("start", start, size=n_states, remedy="Give a state or a distribution.")
-        start = np.zeros(n_states)
-        start[chosen] = 1.0
-    given = shaped("start", start, (n_states,), remedy="Give a state or one probability for each state.")
-    return distributions("start", given)
+def read_start(start: Any, states: Codec) -> FloatArray:
+    """Return the distribution of first states (S,) of a state, as it is observed, or of S probabilities."""
+    remedy, shape = "Give a state or one probability for each state.", (states.size,)
+    is_list = isinstance(start, (list, tuple)) or np.ndim(start) > 0
+    if is_list and (isinstance(states, DiscreteCodec) or (real_numbers(start).shape == shape and states.size > 1)):
+        return distributions("start", shaped("start", start, shape, remedy=remedy))
+    return sure_start(states.encode("start", start, remedy), states.size)
+
+
+def sure_start(state: int, n_states: int) -> FloatArray:
+    """Return the distribution (S,) of a first state that is always the same."""
+    start = np.zeros(n_states)
+    start[state] = 1.0
+    return start

@@ -50,11 +50,7 @@ def invert(cdf: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
 
 
 def cumulative_lists(firsts: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the cumulative sums of each of n lists, scaled so that the last one is exactly 1, as `cumulative` does.
-
-    Args:
-        firsts: Position of the first entry of each list, and the number of entries E, shape (n + 1,).
-        weights: Non-negative entries of all lists, shape (E,); each list has a positive sum.
+    """Return what `cumulative` does of n lists of weights (E,); `firsts` (n + 1,) are their first positions, and E.
 
     >>> cumulative_lists(np.array([0, 2, 3]), np.array([0.5, 0.5, 1.0]))
     array([0.5, 1. , 1. ])
@@ -71,13 +67,7 @@ def cumulative_lists(firsts: IntArray, weights: FloatArray) -> FloatArray:
 
 
 def invert_lists(firsts: IntArray, cdf: FloatArray, lists: IntArray, uniforms: FloatArray) -> IntArray:
-    """Return the position of the first entry of k lists whose cumulative sum exceeds a uniform number: (k,).
-
-    Args:
-        firsts: Position of the first entry of each list, and the number of entries E, shape (n + 1,).
-        cdf: Cumulative sums as returned by `cumulative_lists`, shape (E,).
-        lists: List of each draw, shape (k,).
-        uniforms: Numbers in [0, 1), shape (k,).
+    """Return the position of the first entry of k of the lists of `cumulative_lists` that exceeds a number: (k,).
 
     >>> invert_lists(np.array([0, 2, 3]), np.array([0.5, 1.0, 1.0]), np.array([0, 1]), np.array([0.6, 0.6]))
     array([1, 2])
@@ -224,23 +214,18 @@ class DenseTransitions(Transitions):
         return self._rows.reshape(self.n_actions, self.n_states, self.n_states).transpose(1, 0, 2)
 
     def expect(self, values: FloatArray) -> FloatArray:
-        """Return E[V(s') | s, a] for all pairs: (B, S) → (B, A, S)."""
         return (values @ self._rows.T).reshape(-1, self.n_actions, self.n_states)
 
     def rows(self, states: IntArray, actions: IntArray) -> FloatArray:
-        """Return P(·|s,a) for k pairs: (k,), (k,) → (k, S)."""
         return self._rows[self.pair_index(states, actions)]
 
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
-        """Return the next states that uniform numbers select; all arrays have shape (k,)."""
         return invert(self._cdf, self.pair_index(states, actions), uniforms)
 
     def most_successors(self) -> int:
-        """Return the largest number of possible next states of a pair."""
         return int(np.count_nonzero(self._rows, axis=1).max())
 
     def successors(self) -> Successors:
-        """Return the possible next states of every pair."""
         by_state = self.law()
         cdf = self._cdf.reshape(self.n_actions, self.n_states, self.n_states).transpose(1, 0, 2)
         possible = by_state != 0.0
@@ -263,17 +248,13 @@ class SparseTransitions(Transitions):
     """
 
     def __init__(self, matrix: sparse.sparray | sparse.spmatrix, n_actions: int, *, name: str = "P") -> None:
-        if matrix.dtype.kind not in "fiub":
-            fail(name, "must be a matrix of numbers", f"entries of type {matrix.dtype}", "Give real probabilities.")
-        csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+        csr = _real_csr(name, matrix, _REPLACE)
         csr.sum_duplicates()  # and sort: equal tables select equal next states, also a dense and a sparse one
         csr.eliminate_zeros()
         n_rows, n_states = csr.shape
         if n_rows != n_states * n_actions:
             rule = f"must have shape (S·A, S) with A = {n_actions}"
             fail(name, rule, f"shape {csr.shape}", "Row s·A + a holds P(·|s,a).")
-        if not np.isfinite(csr.data).all():
-            fail(name, "must be finite", "NaN or infinity", _REPLACE)
         if (csr.data < -PROBABILITY).any():
             fail(name, "must not be negative", f"{csr.data.min():.6g}", "Probabilities are >= 0.")
         sums = np.asarray(csr.sum(axis=1)).ravel()
@@ -294,33 +275,27 @@ class SparseTransitions(Transitions):
         return cumulative_lists(self._csr.indptr, np.maximum(self._csr.data, 0.0))
 
     def expect(self, values: FloatArray) -> FloatArray:
-        """Return E[V(s') | s, a] for all pairs: (B, S) → (B, A, S)."""
         product = self._csr @ (values[0] if len(values) == 1 else values.T)
         by_state = np.asarray(product).reshape(self.n_states, self.n_actions, -1)
         return np.ascontiguousarray(by_state.transpose(2, 1, 0))
 
     def rows(self, states: IntArray, actions: IntArray) -> FloatArray:
-        """Return P(·|s,a) for k pairs: (k,), (k,) → (k, S)."""
         chosen: FloatArray = self._csr[self._lists(states, actions)].toarray()
         return chosen
 
     def chance(self, states: IntArray, actions: IntArray, next_states: IntArray) -> FloatArray:
-        """Return P(s'|s,a) for k pairs and next states; all arrays have shape (k,)."""
         chosen: FloatArray = np.asarray(self._csr[self._lists(states, actions), next_states]).ravel()
         return chosen
 
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
-        """Return the next states that uniform numbers select; all arrays have shape (k,)."""
         places = invert_lists(self._csr.indptr, self._cdf, self._lists(states, actions), uniforms)
         drawn: IntArray = self._csr.indices[places].astype(np.int64)
         return drawn
 
     def most_successors(self) -> int:
-        """Return the largest number of possible next states of a pair."""
         return int(np.diff(self._csr.indptr).max())
 
     def successors(self) -> Successors:
-        """Return the possible next states of every pair."""
         return Successors(self._csr.indptr, self._csr.indices, self._csr.data, self._cdf)
 
     def _lists(self, states: IntArray, actions: IntArray) -> IntArray:
@@ -374,13 +349,11 @@ class FactoredTransitions(Transitions):
             _checked(weights[first : first + step] @ self._factors)
 
     def expect(self, values: FloatArray) -> FloatArray:
-        """Return E[V(s') | s, a] for all pairs through the d factors: (B, S) → (B, A, S)."""
         if sparse.issparse(self._factors):  # its transpose would be formed again at each call
             return self._phi.dot(np.ascontiguousarray((self._factors @ values.T).T))
         return self._phi.dot(values @ self._factors.T)
 
     def rows(self, states: IntArray, actions: IntArray) -> FloatArray:
-        """Return P(·|s,a) for k pairs: (k,), (k,) → (k, S)."""
         weights = self._phi.rows(self.pair_index(states, actions))
         if self._is_table:
             combined: FloatArray = weights @ self._factors
@@ -390,7 +363,6 @@ class FactoredTransitions(Transitions):
         return rows if mixes.all() else _checked(rows)
 
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
-        """Return the next states that uniform numbers select; all arrays have shape (k,)."""
         pairs = self.pair_index(states, actions)
         if self._weight_cdf is not None:
             return self._sample_by_factor(self._weight_cdf, pairs, uniforms)
@@ -439,13 +411,19 @@ def _checked_factors(factors: Any, d: int, n_states: int) -> Any:
     remedy = "Give one row of S numbers for each feature of phi."
     if not sparse.issparse(factors):
         return shaped("factors", factors, (d, n_states), remedy=remedy)
-    if np.iscomplexobj(factors):
-        fail("factors", "must be real numbers", "complex ones", remedy)
-    csr = sparse.csr_array(factors, dtype=np.float64)
+    csr = _real_csr("factors", factors, "Remove or replace those entries.")
     if csr.shape != (d, n_states):
         fail("factors", f"must have shape {(d, n_states)}", f"shape {csr.shape}", remedy)
+    return csr
+
+
+def _real_csr(name: str, matrix: Any, if_not_finite: str) -> sparse.csr_array:
+    """Return a copy of a sparse matrix of finite real numbers."""
+    if matrix.dtype.kind not in "fiub":
+        fail(name, "must be a matrix of numbers", f"entries of type {matrix.dtype}", "Give real numbers.")
+    csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
     if not np.isfinite(csr.data).all():
-        fail("factors", "must be finite", "NaN or infinity", "Remove or replace those entries.")
+        fail(name, "must be finite", "NaN or infinity", if_not_finite)
     return csr
 
 

@@ -115,7 +115,8 @@ class Baseline(FiniteAlgorithm):
         if scale < 1.0:
             return Guarantee(False, f"tuned: the constants of the paper were scaled by {scale:g}")
         if self.no_proof is None:
-            discounted, staged = self.task.discount < 1.0, self.task.stages is not None and not self.stages_are_proven
+            staged = self.task.stages.n_classes > 1 and not self.stages_are_proven
+            discounted = self.task.discount < 1.0
             return Guarantee.unless(
                 *self.objections(),
                 "the proof of the paper is about rewards that are not discounted" if discounted else None,

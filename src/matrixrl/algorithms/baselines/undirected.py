@@ -156,7 +156,7 @@ class EpsilonGreedy(Baseline):
         shape, epsilon = plan.policy.shape[1:], self.epsilon
         for policy, rng in zip(plan.policy, self.streams["agent"], strict=True):
             explores = rng.random(shape) < epsilon
-            if self.frame.allowed is None and self.frame.stages is None:
+            if self.frame.allowed is None and self.frame.blocks is None:
                 policy[explores] = rng.integers(self.task.n_actions, size=int(np.count_nonzero(explores)))
             else:
                 policy[explores] = self._draw_actions(rng)[explores]

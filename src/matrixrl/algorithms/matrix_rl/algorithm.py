@@ -134,7 +134,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 part=self._part,
                 allowed=self.frame.allowed,
                 end_state=task.end_state,
-                stages=task.stages,
+                blocks=task.stages.blocks,
             )
         )
         self.steps_at_once = 1 if self._unstarted is not None else self.model.steps_at_once

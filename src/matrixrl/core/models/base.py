@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
 from matrixrl.features import AllowedPart, Features
-from matrixrl.problems.stages import Stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model", "ModelContext"]
@@ -35,7 +34,7 @@ class ModelContext:
         part: φ of the allowed pairs.
         allowed: (A, S) Allowed actions; None if all are.
         end_state: State whose law is known, or None.
-        stages: Classes of stages; None if all stages share their laws.
+        blocks: (H, 2) Actions that each stage has, as in `Frame`; None if all stages have all.
     """
 
     features: Features
@@ -49,7 +48,7 @@ class ModelContext:
     part: AllowedPart
     allowed: BoolArray | None
     end_state: int | None
-    stages: Stages | None
+    blocks: IntArray | None
 
 
 def steps_at_once(numbers_per_step: int) -> int:

@@ -88,7 +88,7 @@ class LikelihoodConfidence:
     def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray) -> None:
         self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
-        self.known_reward, self._stages = context.known_reward, context.stages
+        self.known_reward, self._blocks = context.known_reward, context.blocks
         is_unknown = context.part.mask().reshape(groups.shape)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
@@ -98,12 +98,13 @@ class LikelihoodConfidence:
     @cached_property
     def n_functions(self) -> int:
         """Number of functions that β₁ of a group holds for: V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned."""
-        stages, most = self._stages, self.horizon  # largest number of stages at which a group is used
-        if stages is not None:
-            used = np.zeros((stages.n_classes, int(self.groups.max()) + 1), dtype=np.bool_)
-            for c in range(stages.n_classes):
-                used[c, self.groups[c * stages.n_own : (c + 1) * stages.n_own]] = True
-            most = int((np.bincount(stages.classes) @ used).max())
+        most = self.horizon  # largest number of stages at which a group is used
+        if self._blocks is not None:
+            blocks, counts = np.unique(self._blocks, axis=0, return_counts=True)
+            used = np.zeros((len(blocks), int(self.groups.max()) + 1), dtype=np.bool_)
+            for of_block, (first, stop) in zip(used, blocks, strict=True):
+                of_block[self.groups[first:stop]] = True
+            most = int((counts @ used).max())
         return max(min(self.horizon - self.known_reward, most), 1)
 
     @property

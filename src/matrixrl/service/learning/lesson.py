@@ -83,6 +83,5 @@ def default_reward(problem: ServedProblem, state: int, action: int, stage: int) 
     """Return the reward of a step whose outcome is missing: the known one, or the default of the problem file."""
     task = problem.task
     if task.knows_reward:
-        inner = action if task.stages is None else int(task.stages.inner(action, stage))
-        return float(task.reward[state, inner])
+        return float(task.reward[state, task.stages.inner(action, stage)])
     return problem.file.default_reward or 0.0

@@ -116,10 +116,8 @@ class ServedProblem:
 
     def allowed_at(self, state: int, stage: int) -> BoolArray | None:
         """Return which actions (A,) are declared as allowed in a state at a stage; None for all."""
-        allowed, stages = self.task.allowed, self.task.stages
-        if allowed is None:
-            return None
-        return allowed[state] if stages is None else allowed[state, stages.block(stage)]
+        allowed = self.task.allowed
+        return None if allowed is None else allowed[state, self.task.stages.block(stage)]
 
     def _task(self) -> Task:
         file, sizes = self.file, (self.states.size, self.actions.size)

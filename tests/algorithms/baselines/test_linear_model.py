@@ -15,7 +15,8 @@ REPLICAS = 2
 def played(name, rng, stages, ridge=1.0):
     """Return a world, the model after some episodes, and the episodes with rewards."""
     world = WORLDS[name](3)
-    model = LinearModel(world.features.phi, REPLICAS, world.mdp.horizon, ridge=ridge, stages=stages)
+    n_groups = world.mdp.horizon if stages == "separate" else 1
+    model = LinearModel(world.features.phi, REPLICAS, n_groups, ridge=ridge)
     seen = []
     for episode in range(EPISODES):
         batch = random_batch(world, rng, REPLICAS, world.mdp.horizon)

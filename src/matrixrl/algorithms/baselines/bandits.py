@@ -12,7 +12,7 @@ import numpy as np
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets
 from matrixrl.algorithms.baselines.kernel_ucbvi import rbf
-from matrixrl.algorithms.baselines.linear import EllipsoidSettings, RewardModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound, oful_radius
 from matrixrl.checks import fail
 from matrixrl.features import kernel_features
 from matrixrl.linalg import lost_digits
@@ -38,7 +38,7 @@ class BanditSettings(EllipsoidSettings):
 class LinearBandit(Baseline):
     """Greedy in φᵀθ̂ + radius · √(φᵀA⁻¹φ), where episodes have one step."""
 
-    model: RewardModel
+    model: LinearModel
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a problem whose episodes have more than one step."""
@@ -47,12 +47,10 @@ class LinearBandit(Baseline):
         if horizon != 1:
             fail("horizon", f"must be 1 for {self.name}, a bandit algorithm", horizon, "Use lsvi-ucb instead.")
 
-    def make_model(self) -> RewardModel:
-        """Return the regression of rewards."""
-        return RewardModel(self.features.phi, self.n_replicas, self.settings.ridge)
+    def make_model(self) -> LinearModel:
+        return LinearModel(self.features.phi, self.n_replicas, ridge=self.settings.ridge, rewards_only=True)
 
     def start_size(self, problem: Problem) -> float:
-        """Return the size of the design, if it is a matrix."""
         d, _ = problem.dimensions
         return 0.0 if d == problem.finite_task.n_pairs else float(d * d)
 
@@ -61,7 +59,7 @@ class LinearBandit(Baseline):
 
         Its values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
         """
-        mean, width = self.model.estimate()
+        mean, width = self.model.reward_estimate()
         upper = mean + self.radius()[:, None, None] * width
         return self.induct(lambda _, __: upper)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.baselines.tabular_model import PairCounts, count_model
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption, refuted_rewards
@@ -16,7 +16,7 @@ from matrixrl.core.greedy import lowest_first
 from matrixrl.records import FloatArray, Guarantee, Plan, Steps
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
-__all__ = ["POSITIVE", "Baseline", "BaselineSettings", "BonusSettings", "Presets", "ScaledSettings"]
+__all__ = ["POSITIVE", "Baseline", "BaselineSettings", "BonusSettings", "Presets", "ScaledSettings", "StagedSettings"]
 
 Presets = Mapping[str, Mapping[str, Any]]
 """Values of settings by the name of a preset."""
@@ -62,6 +62,21 @@ class ScaledSettings(BaselineSettings):
 
 
 @dataclass(frozen=True)
+class StagedSettings(ScaledSettings):
+    """Settings of an algorithm whose paper lets P depend on the stage."""
+
+    stages: str = setting(
+        "separate",
+        'Whether each stage has its own data ("separate") or all share them ("pooled").',
+        one_of(("pooled", "separate")),
+    )
+
+    def n_groups(self, horizon: int) -> int:
+        """Return the number of models of one replica."""
+        return 1 if self.stages == "pooled" else horizon
+
+
+@dataclass(frozen=True)
 class BonusSettings(ScaledSettings):
     """Settings of an algorithm whose bonus or radius may fail with a small probability."""
 
@@ -97,7 +112,7 @@ class Baseline(FiniteAlgorithm):
 
     def make_model(self) -> Any:
         """Return the model without data."""
-        return count_model(self.task, self.n_replicas)
+        return PairCounts(self.n_replicas, self.task.n_actions, self.task.n_states)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -157,7 +172,8 @@ class Baseline(FiniteAlgorithm):
     @property
     def steps_at_once(self) -> int:
         """Number of steps of several episodes that are learned from together; 1 for each episode alone."""
-        return 1 if self.model is None else int(self.model.steps_at_once)
+        is_staged = isinstance(self.settings, StagedSettings) and self.settings.stages == "separate"
+        return 1 if self.model is None or is_staged else int(self.model.steps_at_once)
 
     def estimated_plan(self) -> Plan:
         """Return the plan that is greedy in P̂ and the mean rewards of counts, ties to the lowest action."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, BonusSettings, Presets
-from matrixrl.algorithms.baselines.tabular_model import PairCounts, TabularModel, count_model
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.core.greedy import greedy_actions, random_rankings, tie_weights
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Problem
@@ -93,8 +93,8 @@ class UCBVI(OptimisticQ):
     model: PairCounts
 
     def make_model(self) -> PairCounts:
-        """Return counts, those of stages too if Algorithm 4 needs them."""
-        return count_model(self.task, self.n_replicas, by_stage=self.settings.bonus == "bernstein")
+        horizon = self.task.horizon if self.settings.bonus == "bernstein" else None  # Algorithm 4 needs visits by stage
+        return PairCounts(self.n_replicas, self.task.n_actions, self.task.n_states, horizon=horizon)
 
     @property
     def log(self) -> float:
@@ -293,13 +293,13 @@ class UCRL2(Baseline):
     name = "ucrl2"
     settings_class = UCRL2Settings
     settings: UCRL2Settings
-    model: TabularModel
+    model: PairCounts
     learned_names = _memory_names = ("kept_policy", "kept_values", "kept_counts")
     no_proof = "the paper proves its bound for average reward, not for episodes"
 
-    def make_model(self) -> TabularModel:
+    def make_model(self) -> PairCounts:
         """Return a table, also for many states: balls around P̂ are not lists."""
-        return TabularModel(self.n_replicas, self.task.n_actions, self.task.n_states)
+        return PairCounts(self.n_replicas, self.task.n_actions, self.task.n_states, as_lists=False)
 
     def begin(self) -> None:
         """Allocate the plan that is kept until a new one is due."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, BaselineSettings, Presets
-from matrixrl.algorithms.baselines.tabular_model import ListModel, PairCounts, TabularModel
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.settings import setting
@@ -66,20 +66,17 @@ class PSRL(Baseline):
 
     def draw_transitions(self) -> FloatArray:
         """Draw P from its posterior as a table: (B, P, S)."""
-        assert isinstance(self.model, TabularModel)
         weights = self.model.transitions + self.settings.prior / self.task.n_states
         return draw_distributions(weights, self.streams["agent"])
 
     def _draw_expectation(self) -> Callable[[FloatArray], FloatArray]:
         """Draw P from its posterior and return the product with it, (B, S) → (B, A, S); 0 where it is not needed."""
         model, shape = self.model, self.model.shape
-        if isinstance(model, TabularModel):
+        if model.lists is None:
             table = self.draw_transitions()
             return lambda values: np.matmul(table, values[:, :, None]).reshape(shape)
-        assert isinstance(model, ListModel)
-        pairs = self._drawn_pairs()
-        alpha = self.settings.prior / self.task.n_states
-        product = draw_expectation(model.transitions, alpha, pairs, self.streams["agent"])
+        pairs, alpha = self._drawn_pairs(), self.settings.prior / self.task.n_states
+        product = draw_expectation(model.lists, alpha, pairs, self.streams["agent"])
 
         def expect(values: FloatArray) -> FloatArray:
             expected = np.zeros(model.counts.shape)
@@ -100,7 +97,7 @@ class PSRL(Baseline):
 
     def _drawn_pairs(self) -> IntArray:
         """Return the pairs whose rewards and, where next states are lists, laws are drawn."""
-        if self.frame.allowed is None or isinstance(self.model, TabularModel):
+        if self.frame.allowed is None or self.model.lists is None:
             return np.arange(self.model.counts.shape[1])
         return np.flatnonzero(self.frame.allowed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.baselines.linear import LinearModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound
 from small_worlds import WORLDS, phi_rows, random_batch
 
 EPISODES = 7
@@ -120,4 +120,5 @@ def test_oful_radius_equals_theorem_2():
     ratio = np.sqrt(np.linalg.det(v)) / np.sqrt(np.linalg.det(ridge * np.eye(3)))
     expected = noise * np.sqrt(2 * np.log(ratio / delta)) + np.sqrt(ridge) * norm
     logdet = np.array([np.linalg.slogdet(v / ridge)[1]])
-    assert oful_radius(logdet, delta=delta, noise=noise, ridge=ridge, norm=norm)[0] == pytest.approx(expected)
+    radius = EllipsoidSettings(delta=delta, ridge=ridge).oful_radius(logdet, noise=noise, norm=norm)
+    assert radius[0] == pytest.approx(expected)

@@ -12,7 +12,7 @@ import numpy as np
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets
 from matrixrl.algorithms.baselines.kernel_ucbvi import rbf
-from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound
 from matrixrl.checks import fail
 from matrixrl.features import kernel_features
 from matrixrl.linalg import lost_digits
@@ -119,11 +119,9 @@ class LinUCB(LinearBandit):
 
     def paper_radius(self) -> FloatArray:
         """Return the radius of Theorem 2 with R = ½, as rewards are in [0, 1] (Hoeffding's lemma): (B,)."""
-        chosen, design = self.settings, self.model.design
-        full = oful_radius(design.logdet, delta=chosen.delta, noise=0.5, ridge=chosen.ridge, norm=self.norm)
-        more = design.moment_error  # docs/proofs.md, section 18
-        scaled: FloatArray = chosen.scale * full if more is None else chosen.scale * full + more
-        return scaled
+        radius = self.settings.scale * self.settings.oful_radius(self.model.design.logdet, noise=0.5, norm=self.norm)
+        more = self.model.design.moment_error  # docs/proofs.md, section 18
+        return radius if more is None else radius + more
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import flag, one_of, setting
 
-__all__ = ["LSVIUCB", "RLSVI", "EllipsoidSettings", "LinearModel", "norm_bound", "oful_radius"]
+__all__ = ["LSVIUCB", "RLSVI", "EllipsoidSettings", "LinearModel", "norm_bound"]
 
 _ENTRIES = 1 << 22  # numbers of the features of steps that are added together
 
@@ -36,6 +36,14 @@ class EllipsoidSettings(BonusSettings):
     """Settings of an algorithm with an ellipsoid that contains the true weights."""
 
     ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
+
+    def oful_radius(self, logdet: FloatArray, *, noise: float, norm: float) -> FloatArray:
+        r"""Return \(R\sqrt{2\ln(1/\delta) + \ln\det(A/\lambda)} + \sqrt{\lambda}\,S\): (B,).
+
+        This is Theorem 2 of Abbasi-Yadkori et al. 2011 for noise of sub-Gaussian size R and weights of norm at most S.
+        """
+        most: FloatArray = noise * np.sqrt(2.0 * math.log(1.0 / self.delta) + logdet) + math.sqrt(self.ridge) * norm
+        return most
 
 
 class LinearModel:
@@ -138,23 +146,6 @@ class LinearModel:
         own = {name: arrays[name].copy() for name in self.state_dict()}
         self.design.restore(own)
         self.reward_moment, self.cross_moment = own["reward_moment"], own["cross_moment"]
-
-
-def oful_radius(logdet: FloatArray, *, delta: float, noise: float, ridge: float, norm: float) -> FloatArray:
-    r"""Return \(R\sqrt{2\ln(1/\delta) + \ln\det(A/\lambda)} + \sqrt{\lambda}\,S\) (Abbasi-Yadkori et al. 2011, Thm 2).
-
-    Args:
-        logdet: (B,) ln det(A/λ).
-        delta: Probability δ with which the radius may fail.
-        noise: Sub-Gaussian size R of the noise.
-        ridge: Regularisation λ.
-        norm: Bound S on the norm of the true weights.
-
-    >>> float(oful_radius(np.zeros(1), delta=math.exp(-2.0), noise=0.5, ridge=4.0, norm=1.0)[0])
-    3.0
-    """
-    radius: FloatArray = noise * np.sqrt(2.0 * math.log(1.0 / delta) + logdet) + math.sqrt(ridge) * norm
-    return radius
 
 
 def norm_bound(phi: Phi) -> float:

@@ -74,8 +74,9 @@ class PairCounts:
 
         Steps of fewer replicas, each of several groups of stages, are taken apart: a group is one more replica.
         """
-        every = steps.actions * self.n_states + steps.states, steps.next_states, steps.weights
-        pairs, following, weights = (part.reshape(len(self.counts), -1) for part in every)
+        shape = (len(self.counts), -1)
+        pairs: IntArray = (steps.actions * self.n_states + steps.states).reshape(shape)
+        following, weights = steps.next_states.reshape(shape), steps.weights.reshape(shape)
         flat = (self._replica * self.counts.shape[1] + pairs).ravel()
         # One flat index each: numpy adds at a single index about ten times faster than at several.
         np.add.at(self.counts.reshape(-1), flat, weights.ravel())

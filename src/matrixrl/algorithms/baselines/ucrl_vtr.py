@@ -9,17 +9,18 @@ import numpy as np
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, Presets
-from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound
 from matrixrl.checks import fail
 from matrixrl.core import regularity
 from matrixrl.features import Features, OneHotPhi
-from matrixrl.linalg import DesignMatrix, lost_digits, summation_error
+from matrixrl.linalg import lost_digits, summation_error
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
 
 __all__ = ["UCRLVTR", "ValueModel"]
 
 _LARGEST = 5 * 10**7  # entries of the inverses of all replicas: with the matrices themselves, 0.8 GB
+_SAVED = ("matrix", "inverse", "moment", "logdet", "visits", "updates")  # arrays of a `ValueModel`
 _REFRESH = 256  # episodes between two inversions from scratch, so that rounding does not build up
 
 
@@ -57,27 +58,23 @@ class ValueModel:
     """
 
     def __init__(self, features: Features, n_replicas: int, *, ridge: float = 1.0) -> None:
-        self.features, self.n_replicas = features, n_replicas
+        self.features, self.ridge, self.n_replicas = features, ridge, n_replicas
         self.is_blocked = isinstance(features.phi, OneHotPhi)
         d, d_psi = features.phi.d, features.psi.d_psi
-        self.n_blocks, size = (d, d_psi) if self.is_blocked else (1, d * d_psi)
-        if n_replicas * self.n_blocks * size**2 > _LARGEST:
+        n_blocks, size = (d, d_psi) if self.is_blocked else (1, d * d_psi)
+        if n_replicas * n_blocks * size**2 > _LARGEST:
             rule = f"of ucrl-vtr must not need matrices of more than {_LARGEST:g} entries"
             remedy = "Use fewer features, or fewer replicas at once."
-            fail("features", rule, f"{n_replicas} × {self.n_blocks} × {size}²", remedy)
-        self.design = DesignMatrix(size, n_replicas * self.n_blocks, ridge=ridge)  # a block is one more replica
-        self.moment = np.zeros((n_replicas * self.n_blocks, size))
-        self.visits = np.zeros(n_replicas * self.n_blocks)
+            fail("features", rule, f"{n_replicas} × {n_blocks} × {size}²", remedy)
+        self.matrix = np.tile(ridge * np.eye(size), (n_replicas, n_blocks, 1, 1))
+        self.inverse = np.tile(np.eye(size) / ridge, (n_replicas, n_blocks, 1, 1))
+        self.moment = np.zeros((n_replicas, n_blocks, size))
+        self.logdet = np.zeros(n_replicas)
+        self.visits = np.zeros((n_replicas, n_blocks))
         self.updates = np.array(0, dtype=np.int64)
         self.steps_at_once = 1
         n_pairs = features.phi.n_states * features.phi.n_actions
         self._rows = None if self.is_blocked else features.phi.rows(np.arange(n_pairs))
-
-    @property
-    def logdet(self) -> FloatArray:
-        """ln det(A/λ): (B,)."""
-        total: FloatArray = self.design.logdet.reshape(self.n_replicas, -1).sum(axis=1)
-        return total
 
     def update(self, pairs: IntArray, values: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Add one episode.
@@ -96,39 +93,55 @@ class ValueModel:
             phi = self.features.phi
             x = (phi.rows(pairs)[:, :, :, None] * x[:, :, None, :]).reshape(n, k, phi.d * d_psi)
             blocks = np.zeros_like(pairs)
-        first, design = np.arange(n) * self.n_blocks, self.design
+        replica = np.arange(n)
         # One step after the other: an episode may visit a block many times, and each visit must see the last.
         for i in range(k):
-            where, row = first + blocks[:, i], x[:, i]
-            inverse = design.inverse[where]
+            where, row = (replica, blocks[:, i]), x[:, i]
+            inverse = self.inverse[where]
             u = (inverse @ row[:, :, None])[:, :, 0]
             gain = 1.0 + np.vecdot(row, u)
-            design.matrix[where] += row[:, :, None] * row[:, None, :]
+            self.matrix[where] += row[:, :, None] * row[:, None, :]
             self.moment[where] += row * targets[:, i, None]
             self.visits[where] += weights[:, i]
             if (gain < 1.0).any():  # xᵀA⁻¹x < 0: rounding has spoilt the inverse
-                design.refactor()
+                self._refresh()
                 continue
             u /= np.sqrt(gain)[:, None]
-            design.inverse[where] = inverse - u[:, :, None] * u[:, None, :]
-            design.logdet[where] += np.log(gain)
+            self.inverse[where] = inverse - u[:, :, None] * u[:, None, :]
+            self.logdet += np.log(gain)
         self.updates += 1
         if self.updates % _REFRESH == 0:
-            design.refactor()
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Compute the inverse and ln det again from A.
+
+        If rounding has left A without a positive determinant, its eigenvalues are raised to λ, below which exact ones
+        never are; the guarantee is withdrawn long before (`rounding`).
+        """
+        sign, logs = np.linalg.slogdet(self.matrix / self.ridge)
+        if (sign > 0).all():
+            self.inverse[:], self.logdet[:] = np.linalg.inv(self.matrix), logs.sum(axis=1)
+            return
+        eigenvalues, vectors = np.linalg.eigh(self.matrix)
+        raised = np.maximum(eigenvalues, self.ridge)
+        self.inverse[:] = (vectors / raised[..., None, :]) @ vectors.swapaxes(-1, -2)
+        self.logdet[:] = np.log(raised / self.ridge).sum(axis=(1, 2))
 
     @property
     def rounding(self) -> float:
         """Bound on the relative error of half-widths by rounding, of all replicas (docs/proofs.md, section 18)."""
-        size, ridge = self.design.d, self.design.ridge
-        sum_sq = np.maximum(np.trace(self.design.matrix, axis1=1, axis2=2) - ridge * size, 0.0)  # Σ ‖x‖² of each block
+        size = self.moment.shape[2]
+        sum_sq = np.maximum(np.trace(self.matrix, axis1=2, axis2=3) - self.ridge * size, 0.0)  # Σ ‖x‖² of each block
         sums = np.sqrt(self.visits * sum_sq)  # at least Σ ‖x‖
         # The inverse is downdated by each visit of a block until it is computed again.
         n_errors = size + _REFRESH * int(np.ceil(self.visits.max() / max(self.updates, 1)))
-        return float(summation_error(self.visits, sum_sq, sums, ridge, n_errors).max())
+        return float(summation_error(self.visits, sum_sq, sums, self.ridge, n_errors).max())
 
     def weights(self) -> FloatArray:
         """Return the estimate of M, as blocks: (B, blocks, size)."""
-        return self.design.solve(self.moment[:, :, None]).reshape(self.n_replicas, self.n_blocks, -1)
+        solved: FloatArray = (self.inverse @ self.moment[..., None])[..., 0]
+        return solved
 
     def predict(self, values: FloatArray, weights: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return xᵀθ and √(xᵀA⁻¹x) at every pair, each (B, A, S), for values (B, S)."""
@@ -136,13 +149,12 @@ class ValueModel:
         phi, v = self.features.phi, self.features.psi.project(values)
         shape = (self.n_replicas, phi.n_actions, phi.n_states)
         if self._rows is None:
-            inverse = self.design.inverse.reshape(self.n_replicas, self.n_blocks, *self.design.inverse.shape[1:])
             mean = (theta @ v[:, :, None])[..., 0]
-            width_sq = np.vecdot((inverse @ v[:, None, :, None])[..., 0], v[:, None, :])
+            width_sq = np.vecdot((self.inverse @ v[:, None, :, None])[..., 0], v[:, None, :])
         else:
             # (φ ⊗ v)ᵀ A⁻¹ (φ ⊗ v) = φᵀ W φ, where W is A⁻¹ with v put into both of its next-state places.
             d, d_psi = phi.d, self.features.psi.d_psi
-            half = self.design.inverse.reshape(-1, d * d_psi * d, d_psi) @ v[:, :, None]
+            half = self.inverse.reshape(-1, d * d_psi * d, d_psi) @ v[:, :, None]
             small = np.einsum("bijk,bj->bik", half.reshape(-1, d, d_psi, d), v)
             width_sq = np.vecdot(self._rows @ small, self._rows)
             mean = (theta.reshape(-1, d, d_psi) @ v[:, :, None])[..., 0] @ self._rows.T
@@ -150,15 +162,12 @@ class ValueModel:
 
     def state_dict(self) -> Arrays:
         """Return everything that was learned."""
-        design, own = self.design, {"moment": self.moment, "visits": self.visits, "updates": self.updates}
-        own |= {"matrix": design.matrix, "inverse": design.inverse, "logdet": design.logdet}
-        return {f"value_{name}": array for name, array in own.items()}
+        return {f"value_{name}": getattr(self, name) for name in _SAVED}
 
     def load_state_dict(self, arrays: Arrays) -> None:
         """Copy what `state_dict` returned."""
-        for owner, names in ((self, ("moment", "visits", "updates")), (self.design, ("matrix", "inverse", "logdet"))):
-            for name in names:
-                setattr(owner, name, arrays[f"value_{name}"].copy())
+        for name in _SAVED:
+            setattr(self, name, arrays[f"value_{name}"].copy())
 
 
 class UCRLVTR(Baseline):
@@ -184,17 +193,14 @@ class UCRLVTR(Baseline):
         return ValueModel(self.features, self.n_replicas, ridge=self.settings.ridge)
 
     def begin(self) -> None:
-        """Allocate the regressions of values and rewards."""
         super().begin()
-        self.reward_model = LinearModel(
-            self.features.phi, self.n_replicas, ridge=self.settings.ridge, rewards_only=True
-        )
+        phi, ridge = self.features.phi, self.settings.ridge
+        self.reward_model = LinearModel(phi, self.n_replicas, ridge=ridge, rewards_only=True)
         self.core_norm = regularity(self._part.features(self.features)).core_norm
         self.reward_norm = norm_bound(self._part.phi)
         self.played = np.zeros((self.n_replicas, self.task.horizon + 1, self.task.n_states))
 
     def start_size(self, problem: Problem) -> float:
-        """Return the size of the regression of values: a matrix, or one for each pair if φ is one-hot."""
         d, d_psi = problem.dimensions
         assert problem.features is not None
         return float(d * d_psi**2 if isinstance(problem.features.phi, OneHotPhi) else (d * d_psi) ** 2)
@@ -209,9 +215,7 @@ class UCRLVTR(Baseline):
 
     def _radius(self, logdet: FloatArray, noise: float, norm: float) -> FloatArray:
         """Return the radius of an ellipsoid, ready to multiply widths: (B, 1, 1)."""
-        chosen = self.settings
-        radius = oful_radius(logdet, delta=chosen.delta, noise=noise, ridge=chosen.ridge, norm=norm)
-        return (chosen.scale * radius)[:, None, None]
+        return (self.settings.scale * self.settings.oful_radius(logdet, noise=noise, norm=norm))[:, None, None]
 
     def _rewards(self) -> FloatArray:
         """Return the known rewards (A, S), or upper bounds on them (B, A, S) with the radius of noise in [0, 1]."""
@@ -257,5 +261,4 @@ class UCRLVTR(Baseline):
 
     def _plan_for_log(self) -> Plan:
         """Return a plan of the data at hand: its values are the targets of the next logged episode."""
-        plan: Plan = self.advice()
-        return plan
+        return self.advice()  # type: ignore[no-any-return]

@@ -40,6 +40,9 @@ class Experience:
     next_obs: FloatArray
     terminated: BoolArray
 
+    def __len__(self) -> int:
+        return len(self.actions)
+
     @classmethod
     def none(cls, n_coordinates: int) -> Experience:
         """Return an empty record."""
@@ -59,7 +62,7 @@ class Experience:
 
     def thinned(self, count: int) -> Experience:
         """Return every k-th step, so that there are about as many as a count, and at most twice as many."""
-        every = max(1, len(self.actions) // count)
+        every = max(1, len(self) // count)
         return Experience(*(part[::every] for part in self._parts()))
 
     def _parts(self) -> list[NDArray[Any]]:

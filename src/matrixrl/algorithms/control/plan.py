@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.control.model import Dynamics
-from matrixrl.algorithms.control.values import ValueFunction
-from matrixrl.algorithms.control.world import END_GRID, Arrivals, WorldModel
+from matrixrl.algorithms.control.world import END_GRID, Arrivals, ValueFunction, WorldModel
 from matrixrl.core.greedy import best_action_at_random
 from matrixrl.errors import InvalidInput
 from matrixrl.features.kernels import ObservationScale
@@ -146,9 +145,7 @@ class ControlPlan:
         """Return Q_h of scaled states (n, p) and actions (A, q): (n, A)."""
         if self.world is None or self.value is None:
             return np.zeros((len(states), len(actions)))
-        ahead = self.world.lookahead(actions)(states)
-        found = ahead.pays + ahead.goes_on * self.value.at(stage + 1, ahead.following)
-        return found.reshape(len(states), len(actions))
+        return self.world.lookahead(actions)(states).q(stage, self.value)
 
     def q_at(self, stage: int, obs: FloatArray) -> FloatArray:
         """Return Q_h of observations (n, p) and the planned actions: (n, A)."""
@@ -178,8 +175,7 @@ class ControlPlan:
         if self.world is None or self.value is None:
             return np.zeros((horizon, len(points)), dtype=np.int64)
         ahead = self.world.lookahead(self.grid.planned)(self.scale(points))
-        q = (ahead.pays + ahead.goes_on * self.value.at(h + 1, ahead.following) for h in range(horizon))
-        return np.stack([self.grid.numbers[one.reshape(len(points), -1).argmax(axis=1)] for one in q])
+        return np.stack([self.grid.numbers[ahead.q(h, self.value).argmax(axis=1)] for h in range(horizon)])
 
     def refined(self, stage: int, state: FloatArray, row: FloatArray) -> FloatArray:
         """Return a better continuous action near one (q,) at a scaled state (p,): (q,)."""

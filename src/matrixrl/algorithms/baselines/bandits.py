@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -60,17 +61,16 @@ class LinearBandit(Baseline):
         Its values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
         """
         mean, width = self.model.reward_estimate()
-        upper = mean + self.radius()[:, None, None] * width
+        upper = mean + np.reshape(self.radius(), (-1, 1, 1)) * width
         return self.induct(lambda _, __: upper)
 
-    def radius(self) -> FloatArray:
-        """Return the radius of the ellipsoid around θ̂: (B,)."""
-        constant = self.settings.radius == "constant"
-        return np.full(self.n_replicas, self.settings.scale) if constant else self.paper_radius()
+    def radius(self) -> FloatArray | float:
+        """Return the radius of the ellipsoid around θ̂: one of each replica (B,), or one for all."""
+        return self.settings.scale if self.settings.radius == "constant" else self.paper_radius()
 
-    def paper_radius(self) -> FloatArray:
-        """Return the radius of the paper, times the factor `scale`: (B,)."""
-        raise NotImplementedError
+    @abstractmethod
+    def paper_radius(self) -> FloatArray | float:
+        """Return the radius of the paper, times the factor `scale`."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,6 @@ class LinUCB(LinearBandit):
     no_proof = None
 
     def begin(self) -> None:
-        """Bound the norm of θ*."""
         super().begin()
         self._implied_norm = norm_bound(self._part.phi)
         self.norm = self._implied_norm if self.settings.norm is None else self.settings.norm
@@ -170,7 +169,7 @@ class KernelUCB(LinearBandit):
         """Start on a problem whose features are those of the kernel."""
         return super().start(problem, seeds)
 
-    def paper_radius(self) -> FloatArray:
-        """Return η = √(2 ln(2TA/δ)) of Theorem 1 (Valko et al. 2013); widths are σ/√γ as in their Algorithm 1: (B,)."""
+    def paper_radius(self) -> float:
+        """Return η = √(2 ln(2TA/δ)) of Theorem 1 (Valko et al. 2013); widths are σ/√γ as in their Algorithm 1."""
         most = self.task.n_actions if self.frame.allowed is None else int(self.frame.allowed.sum(axis=0).max())
-        return np.full(self.n_replicas, self.settings.scale * math.sqrt(2.0 * self.log_term(2.0 * most)))
+        return self.settings.scale * math.sqrt(2.0 * self.log_term(2.0 * most))

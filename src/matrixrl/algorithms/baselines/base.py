@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.algorithms.finite import FiniteAlgorithm
@@ -182,6 +184,13 @@ class Baseline(FiniteAlgorithm):
             return plan
         return self._greedy_in_counts(lowest_first(self.task.n_actions, self.n_replicas))
 
+    def reward_bound(self, radius: FloatArray) -> FloatArray:
+        """Return the rewards (A, S) if they are known, else their means plus radii (B, A, S), at most 1."""
+        if self.settings.known_reward:
+            return self.unit_reward
+        bound: FloatArray = np.minimum(self.model.reward_mean() + radius, 1.0)
+        return bound
+
     def _greedy_in_counts(self, rankings: FloatArray | None = None) -> Plan:
         """Return the best plan of P̂ and the rewards, known or observed; ties by rankings, drawn by default.
 
@@ -192,14 +201,12 @@ class Baseline(FiniteAlgorithm):
         return self.induct(lambda _, values: model.next_value(values) + reward, rankings=rankings)
 
     def learned(self) -> Arrays:
-        """Return what was learned, as named arrays."""
         arrays = super().learned()
         for part in self.learned_parts:
             arrays.update(getattr(self, part).state_dict())
         return arrays
 
     def load_learned(self, arrays: Arrays) -> None:
-        """Take back what `learned` returned."""
         for part in self.learned_parts:
             getattr(self, part).load_state_dict(arrays)
         super().load_learned(arrays)

@@ -70,7 +70,6 @@ class KernelUCBVI(Baseline):
         return PairCounts(self.n_replicas * self._groups, task.n_actions, task.n_states, as_lists=False)
 
     def begin(self) -> None:
-        """Compute the kernel between all states."""
         super().begin()
         task, settings = self.task, self.settings
         points = self.problem.state_points()

@@ -137,12 +137,10 @@ class LinearModel:
         return array.reshape(self.n_replicas, self.n_groups, *array.shape[1:])[:, stage]
 
     def state_dict(self) -> Arrays:
-        """Return everything that was learned."""
         moments = {"reward_moment": self.reward_moment, "cross_moment": self.cross_moment}
         return {**moments, **self.design.arrays()}
 
     def load_state_dict(self, arrays: Arrays) -> None:
-        """Copy what `state_dict` returned."""
         own = {name: arrays[name].copy() for name in self.state_dict()}
         self.design.restore(own)
         self.reward_moment, self.cross_moment = own["reward_moment"], own["cross_moment"]

@@ -43,7 +43,6 @@ class OptimisticQ(Baseline):
     no_proof = None
 
     def begin(self) -> None:
-        """Start Q at its cap."""
         super().begin()
         frame = self.frame
         is_full = self.settings.cap == "horizon"
@@ -52,7 +51,6 @@ class OptimisticQ(Baseline):
         self.q: FloatArray = np.broadcast_to(self._cap[:, None, None], shape).copy()
 
     def start_size(self, problem: Problem) -> float:
-        """Return the size of Q."""
         return float(problem.task.horizon * problem.task.n_actions * problem.finite_task.n_states)
 
 
@@ -109,20 +107,13 @@ class UCBVI(OptimisticQ):
             self.beyond_plan(),
         )
 
-    def optimistic_reward(self) -> FloatArray:
-        """Return the rewards, (A, S) if they are known, else upper bounds on them, (B, A, S)."""
-        if self.settings.known_reward:
-            return self.unit_reward
-        radius = self.settings.scale * np.sqrt(self.log / (2.0 * np.maximum(self.model.visits(), 1.0)))
-        bound: FloatArray = np.minimum(self.model.reward_mean() + radius, 1.0)
-        return bound
-
     def make_plan(self) -> Plan:
         """Return the plan that is greedy in the optimistic Q (Algorithm 2)."""
         model, horizon, scale, log = self.model, self.task.horizon, self.settings.scale, self.log
         n = np.maximum(model.visits(), 1.0)
+        reward = self.reward_bound(scale * np.sqrt(log / (2.0 * n)))
         # A pair that was never visited keeps the cap: larger numbers are cut to it below.
-        fixed = np.where(model.visits() > 0.0, self.optimistic_reward(), 2.0 * horizon)
+        fixed = np.where(model.visits() > 0.0, reward, 2.0 * horizon)
         is_bernstein = self.settings.bonus == "bernstein"
         if is_bernstein:
             fixed += scale * 14.0 * horizon * log / (3.0 * n)
@@ -191,7 +182,6 @@ class QLearning(OptimisticQ):
     stages_are_proven = True
 
     def begin(self) -> None:
-        """Allocate Q and the visits of every stage."""
         super().begin()
         self.visits = np.zeros(self.q.shape)
         self._stage = np.arange(self.task.horizon)
@@ -221,7 +211,6 @@ class QLearning(OptimisticQ):
         return Plan(policy=policy, values=values, empty=np.zeros(n, dtype=np.int64))
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
-        """Return Q of the table: (B,) → (B, A)."""
         del plan, explore
         found: FloatArray = self.q[self._replica, stage, :, states]
         return found
@@ -302,7 +291,6 @@ class UCRL2(Baseline):
         return PairCounts(self.n_replicas, self.task.n_actions, self.task.n_states, as_lists=False)
 
     def begin(self) -> None:
-        """Allocate the plan that is kept until a new one is due."""
         super().begin()
         n, horizon, n_states = self.n_replicas, self.task.horizon, self.task.n_states
         small = np.min_scalar_type(self.task.n_actions - 1)
@@ -311,7 +299,6 @@ class UCRL2(Baseline):
         self.kept_counts: FloatArray = np.zeros_like(self.model.counts)
 
     def start_size(self, problem: Problem) -> float:
-        """Return the size of the table of next states."""
         return float(problem.task.n_actions * problem.finite_task.n_states**2)
 
     def plan(self) -> Plan:
@@ -339,36 +326,22 @@ class UCRL2(Baseline):
 
     def make_plan(self, rankings: FloatArray | None = None) -> Plan:
         """Return the plan of the most favourable model (Figure 2, over the stages); ties by rankings, or drawn."""
-        favourable = Favourable(self.model.transition_mean, self.radius())
-        reward, shape = self.optimistic_reward(), self.model.shape
+        (of_laws, of_rewards), shape = self.radii(), self.model.shape
+        favourable, reward = Favourable(self.model.transition_mean, of_laws), self.reward_bound(of_rewards)
         return self.induct(lambda _, values: favourable.next_value(values).reshape(shape) + reward, rankings=rankings)
 
-    def radius(self) -> FloatArray:
-        """Return the 1-norm radii of all pairs, (4): (B, P)."""
-        task, counts = self.task, self.model.counts
-        n_actions = self._n_pairs / task.n_states  # A, or the mean number of allowed ones
-        log = np.log(2.0 * n_actions * self._time() / self.settings.delta)
-        radius: FloatArray = self.settings.scale * np.sqrt(14.0 * task.n_states * log / np.maximum(counts, 1.0))
-        radius[counts == 0.0] = 2.0  # before the first visit every distribution is plausible, whatever the scale
-        return radius
-
-    def optimistic_reward(self) -> FloatArray:
-        """Return the rewards, (A, S) if they are known, else their upper bounds, (3), at most 1: (B, A, S)."""
-        if self.settings.known_reward:
-            return self.unit_reward
-        counts = self.model.counts
-        log = np.log(2.0 * self._n_pairs * self._time() / self.settings.delta)
-        radius: FloatArray = self.settings.scale * np.sqrt(7.0 * log / (2.0 * np.maximum(counts, 1.0)))
-        radius[counts == 0.0] = 1.0  # the same holds for rewards
-        bound: FloatArray = np.minimum(self.model.reward_mean() + radius.reshape(self.model.shape), 1.0)
-        return bound
-
-    def _time(self) -> FloatArray:
-        """Return t, the number of the next step: (B, 1)."""
-        return np.asarray(self.model.counts.sum(axis=1, keepdims=True) + 1.0)
+    def radii(self) -> tuple[FloatArray, FloatArray]:
+        """Return the 1-norm radii of laws (4), (B, P), and the radii of rewards (3), (B, A, S)."""
+        counts, n_states, scale, delta = self.model.counts, self.task.n_states, self.settings.scale, self.settings.delta
+        t, n = counts.sum(axis=1, keepdims=True) + 1.0, np.maximum(counts, 1.0)  # t is the number of the next step
+        n_actions = self._n_pairs / n_states  # A, or the mean number of allowed ones
+        of_laws: FloatArray = scale * np.sqrt(14.0 * n_states * np.log(2.0 * n_actions * t / delta) / n)
+        of_rewards: FloatArray = scale * np.sqrt(7.0 * np.log(2.0 * self._n_pairs * t / delta) / (2.0 * n))
+        # Before the first visit every distribution and every reward is plausible, whatever the scale.
+        of_laws[counts == 0.0], of_rewards[counts == 0.0] = 2.0, 1.0
+        return of_laws, of_rewards.reshape(self.model.shape)
 
     def load_learned(self, arrays: Arrays) -> None:
-        """Take back what `learned` returned."""
         kept = arrays["kept_policy"]
         if kept.max() >= self.task.n_actions or (self.episode and not self._declared_frame.permits(kept)):
             raise InvalidInput("kept_policy must hold actions that are allowed")

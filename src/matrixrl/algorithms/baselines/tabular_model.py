@@ -144,7 +144,6 @@ class PairCounts:
         return arrays | {f"transition_{name}": array for name, array in self.lists.arrays().items()}
 
     def load_state_dict(self, arrays: Arrays) -> None:
-        """Copy what `state_dict` returned."""
         if self.lists is None:
             self.transitions, self._mean = arrays["transitions"].copy(), None
         else:

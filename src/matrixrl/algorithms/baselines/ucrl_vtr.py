@@ -161,11 +161,9 @@ class ValueModel:
         return mean.reshape(shape), np.sqrt(np.maximum(width_sq, 0.0)).reshape(shape)
 
     def state_dict(self) -> Arrays:
-        """Return everything that was learned."""
         return {f"value_{name}": getattr(self, name) for name in _SAVED}
 
     def load_state_dict(self, arrays: Arrays) -> None:
-        """Copy what `state_dict` returned."""
         for name in _SAVED:
             setattr(self, name, arrays[f"value_{name}"].copy())
 

@@ -226,21 +226,13 @@ def draw_region(axes: Any, region: Region, names: list[str]) -> None:
     style: dict[str, Any] = {"facecolor": to_rgba(COLOURS[0], 0.3), "edgecolor": COLOURS[0], "linewidth": 1.4}
     axes.fill(points[:, 0], points[:, 1], label=region.set_name, **style)
     if region.estimate is not None:
-        axes.plot(
-            *(region.estimate @ _CORNERS),
-            linestyle="",
-            marker="o",
-            color=COLOURS[0],
-            markersize=6,
-            label="estimate",
-            zorder=3,
-        )
+        dot: dict[str, Any] = {"marker": "o", "markersize": 6, "zorder": 3}
+        axes.plot(*(region.estimate @ _CORNERS), linestyle="", color=COLOURS[0], label="estimate", **dot)
     if region.truth is not None:
         mark: dict[str, Any] = {"marker": "X", "markersize": 8, "markeredgecolor": "white", "zorder": 4}
         axes.plot(*(region.truth @ _CORNERS), linestyle="", color=COLOURS[1], label="true law", **mark)
-    for corner, name, (ha, va) in zip(
-        _CORNERS, names, (("right", "top"), ("left", "top"), ("center", "bottom")), strict=True
-    ):
+    sides = ("right", "top"), ("left", "top"), ("center", "bottom")
+    for corner, name, (ha, va) in zip(_CORNERS, names, sides, strict=True):
         away = 0.03 * (corner - _CORNERS.mean(axis=0))
         axes.text(*(corner + away), f"state {name}", ha=ha, va=va, fontsize=9)
     axes.set_aspect("equal")

@@ -363,25 +363,19 @@ class Favourable:
     """
 
     def __init__(self, mean: FloatArray, radius: FloatArray) -> None:
-        self.mean = mean
-        self.radius = radius
+        self.mean, self.radius = mean, radius
         self._order: IntArray | None = None
-        self._cumulative: FloatArray | None = None
+        self._sums: FloatArray = mean[:, :, :-1]  # of the ordered p without the last, which is 1: (B, P, S−1)
 
     def next_value(self, values: FloatArray) -> FloatArray:
         """Return the largest expected next value of all pairs: (B, S) → (B, P)."""
         order = np.argsort(-values, axis=1, kind="stable")
         ranked = np.take_along_axis(values, order, axis=1)
         gaps = ranked[:, :-1] - ranked[:, 1:]
-        best: FloatArray = np.matmul(self._sums(order), gaps[:, :, None])[:, :, 0]
-        best += ranked[:, -1:]
-        return best
-
-    def _sums(self, order: IntArray) -> FloatArray:
-        """Return the cumulative sums of p without the last, which is 1: (B, P, S−1)."""
-        if self._cumulative is None or self._order is None or not np.array_equal(order, self._order):
-            # The order of the states seldom changes from one stage to the next.
+        if self._order is None or not np.array_equal(order, self._order):  # it seldom changes between two stages
             sums = np.cumsum(np.take_along_axis(self.mean, order[:, None, :-1], axis=2), axis=2)
             sums += 0.5 * self.radius[:, :, None]
-            self._cumulative, self._order = np.minimum(sums, 1.0, out=sums), order
-        return self._cumulative
+            self._sums, self._order = np.minimum(sums, 1.0, out=sums), order
+        best: FloatArray = np.matmul(self._sums, gaps[:, :, None])[:, :, 0]
+        best += ranked[:, -1:]
+        return best

@@ -215,22 +215,15 @@ def regress(z: FloatArray, y: FloatArray, least: float) -> tuple[FloatArray, Flo
             break
         best, weights[:, better], chosen[better] = np.where(better, evidence, best), found[:, better], len(factors)
         factors.append(factor)
-    errors = np.empty(y.shape[1])
+    every = 1 + n // _TESTED
+    errors, rows = np.empty(y.shape[1]), z[:, ::every]
     for number in np.unique(chosen):
         own = chosen == number
-        errors[own] = _left_out(factors[number], z, y[:, own], weights[:, own])
+        half = solve_triangular(factors[number], rows, lower=True, check_finite=False)
+        left = np.maximum(1.0 - np.vecdot(half.T, half.T), 1e-9)
+        left_out = (y[::every, own] - rows.T @ weights[:, own]) / left[:, None]
+        errors[own] = MEDIAN * np.median(np.abs(left_out), axis=0)
     return weights, errors
-
-
-def _left_out(factor: FloatArray, z: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return sizes of errors of steps that are left out, each in turn: (k,)."""
-    every = 1 + z.shape[1] // _TESTED
-    rows = z[:, ::every]
-    half = solve_triangular(factor, rows, lower=True, check_finite=False)
-    left = np.maximum(1.0 - np.vecdot(half.T, half.T), 1e-9)
-    errors = (y[::every] - rows.T @ weights) / left[:, None]
-    found: FloatArray = MEDIAN * np.median(np.abs(errors), axis=0)
-    return found
 
 
 def studentised_errors(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float) -> FloatArray:

@@ -29,7 +29,7 @@ from matrixrl.algorithms.control.world import (
 from matrixrl.checks import flag
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.problems import ContinuousTask
-from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.records import FloatArray, IntArray
 from matrixrl.settings import Settings, one_of, optional, real, setting, whole
 
 __all__ = ["ControlModel", "ControlSettings", "Memory"]
@@ -169,11 +169,16 @@ class ControlModel:
         if not len(data):
             return ControlPlan(None, None, scale, self.grid)
         observed = self.observed(data, scale)
-        used = _some(len(data), starts, data.terminated, rng)
+        used = observed
+        if len(data) > _MOST_STEPS:
+            kept = data.terminated.copy()
+            kept[starts[-1] :] = True
+            kept[rng.permutation(len(data))[:_MOST_STEPS]] = True
+            used = observed.rows(np.flatnonzero(kept))
         memory = self._fitted(observed, scale, rng)
         actions = observed.x[:, self.task.n_coordinates :]
         seen = outlook(data.rewards, actions, data.terminated, self.task.horizon, self.settings.exploration)
-        world = self._world(observed if used is None else observed.rows(used), seen.bonus, memory, rng)
+        world = self._world(used, seen.bonus, memory, rng)
         self.memory = self._searched(world, seen, observed, starts, memory, rng)
         patience = max(PATIENCE, int(_PATIENT * len(data)))
         return ControlPlan(world, self.memory.value, scale, self.grid, patience=patience)
@@ -278,13 +283,3 @@ def _noise(world: WorldModel, observed: Observed) -> FloatArray:
 def _enough(seen: Outlook) -> float:
     """Return a return that is so close to the largest possible one that no better plan is searched for."""
     return seen.best - _ENOUGH * (seen.best - float(seen.low[0]))
-
-
-def _some(n: int, starts: IntArray, ended: BoolArray, rng: Generator) -> IntArray | None:
-    """Return the steps that a model is fitted to if there are too many: ends, the last episode and a random choice."""
-    if n <= _MOST_STEPS:
-        return None
-    kept = ended.copy()
-    kept[starts[-1] :] = True
-    kept[rng.permutation(n)[:_MOST_STEPS]] = True
-    return np.flatnonzero(kept)

@@ -58,25 +58,15 @@ def state_names(agent: Agent) -> list[str]:
 
 @dataclass(frozen=True)
 class Run:
-    """N episodes of K seeds, in the environment's unit.
+    """N episodes of K seeds, in the environment's unit."""
 
-    Attributes:
-        label: Name in the legend.
-        returns: (K, N) Sum of the rewards of each episode.
-        regret: (K, N) Regret of each episode, held between measured ones; None if it was not measured.
-        certified: (K, N, 2) Lower and upper bound of each certificate; NaN where none was requested.
-        optimum: Optimal value V*(s0); None if it is not known.
-        guarantee: Whether the regret bound is proven; None if it is not known.
-        earns_from_zero: Whether rewards are never negative; None if it is not known.
-    """
-
-    label: str
-    returns: FloatArray
-    regret: FloatArray | None
-    certified: FloatArray
-    optimum: float | None
-    guarantee: Guarantee | None
-    earns_from_zero: bool | None = None
+    label: str  # name in the legend
+    returns: FloatArray  # (K, N) Sum of the rewards of each episode
+    regret: FloatArray | None  # (K, N) Regret of each episode, held between measured ones; None if it was not measured
+    certified: FloatArray  # (K, N, 2) Lower and upper bound of each certificate; NaN where none was requested
+    optimum: float | None  # optimal value V*(s0); None if it is not known
+    guarantee: Guarantee | None  # whether the regret bound is proven; None if it is not known
+    earns_from_zero: bool | None = None  # whether rewards are never negative; None if it is not known
 
     @property
     def n_episodes(self) -> int:

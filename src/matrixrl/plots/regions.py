@@ -36,23 +36,14 @@ _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3.0) / 2.0]])  # of t
 
 @dataclass(frozen=True)
 class Region:
-    """The confidence set of one pair, cut to the laws on three next states.
+    """The confidence set of one pair, cut to the laws on three next states."""
 
-    Attributes:
-        next_states: (3,) The next states.
-        boundary: (m, 3) Laws on the boundary, in order; each sums to one.
-        estimate: (3,) The estimate of the agent, or None if the pair was never tried.
-        truth: (3,) The true law, or None if P is not known.
-        visits: Number of visits that the set is made of; None if features are shared between pairs.
-        set_name: Name of the set.
-    """
-
-    next_states: IntArray
-    boundary: FloatArray
-    estimate: FloatArray | None
-    truth: FloatArray | None
-    visits: int | None
-    set_name: str
+    next_states: IntArray  # (3,) The next states
+    boundary: FloatArray  # (m, 3) Laws on the boundary, in order; each sums to one
+    estimate: FloatArray | None  # (3,) The estimate of the agent, or None if the pair was never tried
+    truth: FloatArray | None  # (3,) The true law, or None if P is not known
+    visits: int | None  # number of visits that the set is made of; None if features are shared between pairs
+    set_name: str  # name of the set
 
 
 def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, stage: int = 0) -> Region:

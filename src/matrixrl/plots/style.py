@@ -47,19 +47,12 @@ _GREY = "#d9d9d9"
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, dash and marker of one agent.
+    """Colour, dash and marker of one agent."""
 
-    Attributes:
-        colour: Colour on a light ground, as #rrggbb.
-        on_dark: Colour on a dark ground, as #rrggbb.
-        dash: Name of the dash in Plotly.
-        marker: Marker code of matplotlib.
-    """
-
-    colour: str
-    on_dark: str
-    dash: str
-    marker: str
+    colour: str  # colour on a light ground, as #rrggbb
+    on_dark: str  # colour on a dark ground, as #rrggbb
+    dash: str  # name of the dash in Plotly
+    marker: str  # marker code of matplotlib
 
     @property
     def line_style(self) -> Any:

@@ -27,27 +27,16 @@ _MANY_NAMES = 16  # names of length scales from which on they are small
 
 @dataclass(frozen=True)
 class Plane:
-    """Value and width over two coordinates of the observation; the others are at their medians over the states seen.
+    """Value and width over two coordinates of the observation; the others are at their medians over the states seen."""
 
-    Attributes:
-        coordinates: The two coordinates.
-        x: (n,) values of the first one.
-        y: (m,) values of the second one.
-        value: (m, n) planned values.
-        width: (m, n) novelty (KernelControl) or width of the estimate (KernelMatrixRL).
-        seen: (k, 2) states seen.
-        path: (l, 2) states of the last episode, in order.
-        fixed: (p,) observation whose two coordinates vary.
-    """
-
-    coordinates: tuple[int, int]
-    x: FloatArray
-    y: FloatArray
-    value: FloatArray
-    width: FloatArray
-    seen: FloatArray
-    path: FloatArray
-    fixed: FloatArray
+    coordinates: tuple[int, int]  # the two coordinates
+    x: FloatArray  # (n,) values of the first one
+    y: FloatArray  # (m,) values of the second one
+    value: FloatArray  # (m, n) planned values
+    width: FloatArray  # (m, n) novelty (KernelControl) or width of the estimate (KernelMatrixRL)
+    seen: FloatArray  # (k, 2) states seen
+    path: FloatArray  # (l, 2) states of the last episode, in order
+    fixed: FloatArray  # (p,) observation whose two coordinates vary
 
 
 def default_coordinates(algorithm: VectorAlgorithm) -> tuple[int, int]:

@@ -61,12 +61,6 @@ class LinearModel:
         ridge: Regularisation λ of A = λI + Σ φφᵀ.
         rewards_only: Whether next states are left out.
 
-    Attributes:
-        design: A and widths of all regressions.
-        reward_moment: (B·groups, d) Σ φr.
-        cross_moment: (B·groups, d, S) C, or (B·groups, d, 0) without next states.
-        steps_at_once: Number of steps that may be added together.
-
     >>> from matrixrl.features import OneHotPhi
     >>> model = LinearModel(OneHotPhi(n_states=2, n_actions=1), n_replicas=1)
     >>> states, after = np.array([[0, 1]]), np.array([[1, 0]])
@@ -81,8 +75,8 @@ class LinearModel:
         self.phi, self.n_replicas, self.n_groups = phi, n_replicas, n_groups
         # To the linear algebra a stage with its own data is one more replica.
         self.design = phi.design(n_replicas * n_groups, ridge)
-        self.reward_moment = np.zeros((n_replicas * n_groups, phi.d))
-        self.cross_moment = np.zeros((*self.reward_moment.shape, 0 if rewards_only else phi.n_states))
+        self.reward_moment = np.zeros((n_replicas * n_groups, phi.d))  # Σ φr
+        self.cross_moment = np.zeros((*self.reward_moment.shape, 0 if rewards_only else phi.n_states))  # C
         self._psi = OneHotPsi(phi.n_states)
         self.steps_at_once = STEPS_AT_ONCE if isinstance(phi, OneHotPhi) else max(1, _ENTRIES // phi.d)
 

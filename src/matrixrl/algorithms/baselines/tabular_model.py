@@ -32,14 +32,6 @@ class PairCounts:
         as_lists: Whether next states are kept as lists of those seen, whose memory and time are those of what was seen;
             by default they are where a table would be large.
 
-    Attributes:
-        counts: (B, P) visits, P = A·S.
-        reward_sums: (B, P) sums of unit rewards.
-        stage_visits: (B, H, S) visits of states by stage, or None.
-        transitions: (B, P, S) visits by next state; empty if there are lists.
-        lists: Counts of the next states of each pair, or None.
-        steps_at_once: Number of steps that may be counted together; one episode if stages are counted.
-
     >>> model = PairCounts(n_replicas=1, n_actions=1, n_states=2)
     >>> start = np.zeros((1, 4), dtype=int)
     >>> model.update(Steps.of(start, start, np.full((1, 4), 0.5), np.array([[1, 1, 1, 0]])))
@@ -59,11 +51,11 @@ class PairCounts:
         n_pairs = n_actions * n_states
         as_lists = n_pairs * n_states >= LARGEST_TABLE if as_lists is None else as_lists
         self.n_states, self.shape = n_states, (n_replicas, n_actions, n_states)
-        self.counts = np.zeros((n_replicas, n_pairs))
-        self.reward_sums = np.zeros((n_replicas, n_pairs))
+        self.counts = np.zeros((n_replicas, n_pairs))  # visits of every pair, P = A·S
+        self.reward_sums = np.zeros((n_replicas, n_pairs))  # of unit rewards
         self.stage_visits = None if horizon is None else np.zeros((n_replicas, horizon, n_states))
         self.steps_at_once = STEPS_AT_ONCE if horizon is None else 1
-        self.transitions = np.zeros((n_replicas, 0 if as_lists else n_pairs, n_states))
+        self.transitions = np.zeros((n_replicas, 0 if as_lists else n_pairs, n_states))  # visits by next state
         self.lists = OutcomeCounts(n_replicas, n_pairs, n_states) if as_lists else None
         self._replica = np.arange(n_replicas)[:, None]
         self._mean: FloatArray | None = None  # P̂, kept up to date from the time when it is first read

@@ -77,14 +77,7 @@ class ValueModel:
         self._rows = None if self.is_blocked else features.phi.rows(np.arange(n_pairs))
 
     def update(self, pairs: IntArray, values: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Add one episode.
-
-        Args:
-            pairs: (B, k) pairs that were visited.
-            values: (B, k, S) the function V whose expectation was predicted at each step.
-            targets: (B, k) V(s') of the state after each step.
-            weights: (B, k) 1, or 0 for a step that was not taken.
-        """
+        """Add one episode: visited pairs (B, k), V of each step (B, k, S), targets V(s') (B, k) and weights (B, k)."""
         n, k, n_states = values.shape  # k is 0 where H is 1
         d_psi = self.features.psi.d_psi
         x = self.features.psi.project(values.reshape(n * k, n_states)).reshape(n, k, d_psi) * weights[:, :, None]

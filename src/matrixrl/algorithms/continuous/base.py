@@ -24,21 +24,13 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class Experience:
-    """Steps of one or more episodes.
+    """Steps of one or more episodes."""
 
-    Attributes:
-        obs: (n, p) observations before each step.
-        actions: (n,) actions.
-        rewards: (n,) rewards.
-        next_obs: (n, p) observations after each step.
-        terminated: (n,) whether the environment ended the episode with this step.
-    """
-
-    obs: FloatArray
-    actions: IntArray
-    rewards: FloatArray
-    next_obs: FloatArray
-    terminated: BoolArray
+    obs: FloatArray  # (n, p) observations before each step
+    actions: IntArray  # (n,) actions
+    rewards: FloatArray  # (n,) rewards
+    next_obs: FloatArray  # (n, p) observations after each step
+    terminated: BoolArray  # (n,) whether the environment ended the episode with this step
 
     def __len__(self) -> int:
         return len(self.actions)

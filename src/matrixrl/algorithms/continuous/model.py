@@ -35,21 +35,13 @@ _SLACK = 1e-9  # share of the range of values within which actions count as equa
 
 @dataclass(frozen=True)
 class KernelBounds:
-    """Coordinates of observations at one moment, and how far estimates may be off; learning more changes neither.
+    """Coordinates of observations at one moment, and how far estimates may be off; learning more changes neither."""
 
-    Attributes:
-        scale: Scale of observations.
-        map: Coordinates z of the kernel.
-        width_matrix: (A, m, m) W_a with λw² = residual + λ zᵀW_a z.
-        ridge: λ.
-        level: Multiple of √λ·w that is added to the estimate, as a share of the range of values.
-    """
-
-    scale: ObservationScale
-    map: StateMap
-    width_matrix: FloatArray
-    ridge: float
-    level: float
+    scale: ObservationScale  # scale of observations
+    map: StateMap  # coordinates z of the kernel
+    width_matrix: FloatArray  # (A, m, m) W_a with λw² = residual + λ zᵀW_a z
+    ridge: float  # λ
+    level: float  # multiple of √λ·w that is added to the estimate, as a share of the range of values
 
     def describe(self, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return coordinates (n, m) and residuals (n,) of observations (n, p)."""
@@ -74,35 +66,21 @@ class KernelModel:
     The kernel of pairs is k(s, s')·κ(a, a') with κ = 1 for equal actions and ρ otherwise, so
     φ(s, a) = b_a ⊗ z(s) with b_a the rows of the Cholesky factor of κ, and A_n = λI + Σ_a (b_a b_aᵀ) ⊗ G_a with
     G_a = Σ zzᵀ over the steps that took a.
-
-    Args:
-        n_actions: Number of actions A.
-        scale: Scale of observations.
-        state_map: Coordinates z of the kernel k.
-        ridge: λ.
-        correlation: ρ.
-
-    Attributes:
-        data: All steps.
-        z: (n, m) coordinates before each step.
-        z_next: (n, m) coordinates after each step.
-        grams: (A, m, m) G_a.
-        action_rows: (A, A) rows b_a.
     """
 
     def __init__(
         self, n_actions: int, scale: ObservationScale, state_map: StateMap, *, ridge: float, correlation: float
     ) -> None:
-        self.n_actions, self.ridge = n_actions, ridge
-        self.scale, self.map = scale, state_map
-        self.data = Experience.none(scale.size)
-        self.action_rows = action_factor(n_actions, correlation)
+        self.n_actions, self.ridge = n_actions, ridge  # A and λ
+        self.scale, self.map = scale, state_map  # of observations, and their coordinates z
+        self.data = Experience.none(scale.size)  # all steps
+        self.action_rows = action_factor(n_actions, correlation)  # (A, A) rows b_a, with ρ
         self._clear()
 
     def _clear(self) -> None:
         m = self.map.size
-        self.z, self.z_next = np.empty((0, m)), np.empty((0, m))
-        self.grams = np.zeros((self.n_actions, m, m))
+        self.z, self.z_next = np.empty((0, m)), np.empty((0, m))  # (n, m) coordinates before and after each step
+        self.grams = np.zeros((self.n_actions, m, m))  # G_a
 
     def update(self, steps: Experience) -> None:
         """Fold in the steps of an episode: O(k m²) for k steps, and O(n m) for each new inducing point."""
@@ -196,19 +174,12 @@ def restore_map(state_map: StateMap, arrays: Arrays) -> None:
 
 @dataclass(frozen=True)
 class ContinuousPlan:
-    """Q as a function of stage and state.
+    """Q as a function of stage and state."""
 
-    Attributes:
-        theta: (H, A, m) weights of the difference between Q and the optimistic centre.
-        top: (H,) largest return from each stage on: the centre.
-        spread: (H,) range of values from each stage on, which scales the bonus.
-        bounds: Coordinates of observations, and widths of pairs.
-    """
-
-    theta: FloatArray
-    top: FloatArray
-    spread: FloatArray
-    bounds: KernelBounds
+    theta: FloatArray  # (H, A, m) weights of the difference between Q and the optimistic centre
+    top: FloatArray  # (H,) largest return from each stage on: the centre
+    spread: FloatArray  # (H,) range of values from each stage on, which scales the bonus
+    bounds: KernelBounds  # coordinates of observations, and widths of pairs
 
     def q(self, stage: int, z: FloatArray, residual: FloatArray) -> FloatArray:
         """Return Q_h of states with coordinates z (n, m) and residuals (n,): (n, A)."""
@@ -274,14 +245,8 @@ def optimistic_plan(
 ) -> ContinuousPlan:
     """Return optimistic Q_h for every stage, by backward induction on the next states of a model.
 
-    Args:
-        model: All steps.
-        rewards: Smallest and largest reward of a step.
-        level: Bonus of a pair of which nothing is known, as a share of the range of values left.
-        rng: Generator that chooses anchors, where there are more next states than anchors.
-        horizon: H.
-        max_return: Largest return that is possible from any time on; None for the best reward at every step.
-        anchors: Number of next states whose values stand for all; None for all.
+    `rewards` are the smallest and the largest reward of a step. The values of at most `anchors` next states, chosen by
+    `rng`, stand for all. Other arguments are settings (`ContinuousSettings`).
     """
     left, (low, high) = np.arange(horizon, 0, -1.0), rewards
     top, bottom = np.maximum(left * high, 0.0), np.minimum(left * low, 0.0)

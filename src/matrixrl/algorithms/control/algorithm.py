@@ -40,17 +40,13 @@ _TOO_MANY = 0.5  # share of coordinates that are not predicted beyond which a mo
 
 @dataclass(frozen=True)
 class Skill:
-    """Shares of what was observed that a model explains at steps that are left out of it.
+    """Shares of what was observed that a model explains at steps that are left out of it."""
 
-    Attributes:
-        explained: (p + 1,) for each coordinate of the next state, and for the reward: 1 minus the squared error over
-            that of the better of two simple predictions, that nothing changes and the mean; below 0 if they are
-            better.
-        missed: Mean share of the kernel of values that its inducing points miss at states seen, if no more points are
-            allowed; else 0.
-    """
-
+    # (p + 1,) for each coordinate of the next state, and for the reward: 1 minus the squared error over that of the
+    # better of two simple predictions, that nothing changes and the mean; below 0 if they are better
     explained: FloatArray
+    # Mean share of the kernel of values that its inducing points miss at states seen, if no more points are allowed;
+    # else 0
     missed: float
 
     @property

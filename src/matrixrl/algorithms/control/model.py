@@ -44,19 +44,12 @@ _TESTED = 1000  # steps that are left out to measure errors, about
 
 @dataclass(frozen=True)
 class Observed:
-    """Steps in scaled coordinates.
+    """Steps in scaled coordinates."""
 
-    Attributes:
-        x: (n, d) states and actions.
-        change: (n, p) change of the state.
-        rewards: (n,) rewards.
-        ended: (n,) whether the environment ended the episode.
-    """
-
-    x: FloatArray
-    change: FloatArray
-    rewards: FloatArray
-    ended: BoolArray
+    x: FloatArray  # (n, d) states and actions
+    change: FloatArray  # (n, p) change of the state
+    rewards: FloatArray  # (n,) rewards
+    ended: BoolArray  # (n,) whether the environment ended the episode
 
     def rows(self, chosen: IntArray) -> Observed:
         """Return some of the steps."""
@@ -70,23 +63,15 @@ class Observed:
 
 @dataclass(frozen=True)
 class Dynamics:
-    """Predicts the next state and the reward of a step that does not end the episode.
+    """Predicts the next state and the reward of a step that does not end the episode."""
 
-    Attributes:
-        length_scales: (d,) length scales of state and action coordinates.
-        points: (m, d) inducing points, divided by the length scales.
-        trend: (1 + d, p + 1) linear part.
-        weights: (m, p + 1) kernel part.
-        limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
-        errors: (p + 1,) standard deviations of errors at usual steps that are left out of the fit; 0 while there are
-            too few steps to tell noise from what is not known yet.
-    """
-
-    length_scales: FloatArray
-    points: FloatArray
-    trend: FloatArray
-    weights: FloatArray
-    limits: FloatArray
+    length_scales: FloatArray  # (d,) length scales of state and action coordinates
+    points: FloatArray  # (m, d) inducing points, divided by the length scales
+    trend: FloatArray  # (1 + d, p + 1) linear part
+    weights: FloatArray  # (m, p + 1) kernel part
+    limits: FloatArray  # (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen
+    # (p + 1,) standard deviations of errors at usual steps that are left out of the fit; 0 while there are too few
+    # steps to tell noise from what is not known yet
     errors: FloatArray
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:

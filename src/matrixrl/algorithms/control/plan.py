@@ -35,19 +35,12 @@ _SURPRISING_REWARD = 0.05  # error of a predicted reward, as a share of the rang
 
 @dataclass(frozen=True)
 class ActionGrid:
-    """Coordinates of actions, and the actions that backups compare.
+    """Coordinates of actions, and the actions that backups compare."""
 
-    Attributes:
-        codec: Numbers of the actions.
-        numbers: (A,) actions that backups compare.
-        planned: (A, q) their coordinates.
-        is_box: Whether the actions between them can be played too.
-    """
-
-    codec: Codec
-    numbers: IntArray
-    planned: FloatArray
-    is_box: bool
+    codec: Codec  # numbers of the actions
+    numbers: IntArray  # (A,) actions that backups compare
+    planned: FloatArray  # (A, q) their coordinates
+    is_box: bool  # whether the actions between them can be played too
 
     @classmethod
     def of(cls, codec: Codec, points: int) -> ActionGrid:
@@ -104,23 +97,14 @@ class ActionGrid:
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """Q of a stage and a state: what the next step pays, and the value of where it leads.
+    """Q of a stage and a state: what the next step pays, and the value of where it leads."""
 
-    Attributes:
-        world: Predictions; None before any data.
-        value: Value function; None before any data.
-        scale: Scale of observations.
-        grid: Actions.
-        surprises: Steps of the episode that the model did not predict, since the plan was made.
-        patience: Number of surprises after which the plan is made again.
-    """
-
-    world: WorldModel | None
-    value: ValueFunction | None
-    scale: ObservationScale
-    grid: ActionGrid
-    surprises: int = 0
-    patience: int = PATIENCE
+    world: WorldModel | None  # predictions; None before any data
+    value: ValueFunction | None  # value function; None before any data
+    scale: ObservationScale  # scale of observations
+    grid: ActionGrid  # actions
+    surprises: int = 0  # steps of the episode that the model did not predict, since the plan was made
+    patience: int = PATIENCE  # number of surprises after which the plan is made again
 
     def is_surprised(self, obs: FloatArray, action: int, reward: float, next_obs: FloatArray) -> bool:
         """Say whether the model did not predict where an action led from an observation (p,), or what it paid."""

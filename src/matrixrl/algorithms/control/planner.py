@@ -92,19 +92,13 @@ class ControlSettings(Settings):
 
 @dataclass(frozen=True)
 class Memory:
-    """What one plan leaves to the next.
+    """What one plan leaves to the next."""
 
-    Attributes:
-        kernel: (g + 1,) log length scales and log noise; empty before the first fit.
-        fitted: (1 + p,) number of steps and units of observations at the last fit.
-        value: Value function that was chosen; None before the first plan.
-        search: (3,) number of steps at the last search, what the chosen value function then earned in the model, and
-            whether it was chosen while rewards said nothing.
-    """
-
-    kernel: FloatArray
-    fitted: FloatArray
-    value: ValueFunction | None
+    kernel: FloatArray  # (g + 1,) log length scales and log noise; empty before the first fit
+    fitted: FloatArray  # (1 + p,) number of steps and units of observations at the last fit
+    value: ValueFunction | None  # value function that was chosen; None before the first plan
+    # (3,) number of steps at the last search, what the chosen value function then earned in the model, and whether it
+    # was chosen while rewards said nothing
     search: FloatArray
 
     def state_dict(self) -> Arrays:
@@ -126,19 +120,12 @@ class Memory:
 
 
 class ControlModel:
-    """All steps of one replica, and plans from them.
-
-    Attributes:
-        data: All steps.
-        starts: Numbers of the first steps of episodes.
-        scale: Scale of their observations.
-        memory: What the last plan left to the next, which replaces it.
-    """
+    """All steps of one replica, and plans from them; a plan replaces the memory of the last one."""
 
     def __init__(self, task: ContinuousTask, grid: ActionGrid, settings: ControlSettings) -> None:
         self.task, self.grid, self.settings = task, grid, settings
         self.scale, self.data = ObservationScale(task.low, task.high), Experience.none(task.n_coordinates)
-        self.starts: IntArray = np.empty(0, dtype=np.int64)
+        self.starts: IntArray = np.empty(0, dtype=np.int64)  # numbers of the first steps of episodes
         self.memory = Memory(np.empty(0), np.empty(0), None, np.zeros(3))
         self._prior = kernel_prior(task.n_coordinates, grid.groups)
 

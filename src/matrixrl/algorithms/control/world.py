@@ -56,21 +56,13 @@ _GONE = 0.05  # an episode that goes on with less probability than this is over
 
 @dataclass(frozen=True)
 class ValueFunction:
-    """V_h(x) = centre_h + k(x)ᵀθ_h, clipped to the range of returns that are still possible.
+    """V_h(x) = centre_h + k(x)ᵀθ_h, clipped to the range of returns that are still possible."""
 
-    Attributes:
-        points: (m, p) inducing points, divided by the length scale.
-        theta: (H, m) weights.
-        centre: (H,) mean of the values at the states that were backed up.
-        low: (H,) smallest return from each stage on.
-        high: (H,) largest return from each stage on.
-    """
-
-    points: FloatArray
-    theta: FloatArray
-    centre: FloatArray
-    low: FloatArray
-    high: FloatArray
+    points: FloatArray  # (m, p) inducing points, divided by the length scale
+    theta: FloatArray  # (H, m) weights
+    centre: FloatArray  # (H,) mean of the values at the states that were backed up
+    low: FloatArray  # (H,) smallest return from each stage on
+    high: FloatArray  # (H,) largest return from each stage on
 
     def features(self, x: FloatArray) -> FloatArray:
         """Return k(x) of scaled states (n, p): (n, m)."""
@@ -88,21 +80,13 @@ class ValueFunction:
 
 @dataclass(frozen=True)
 class Backups:
-    """Predicted outcomes of all actions at the states that are backed up.
+    """Predicted outcomes of all actions at the states that are backed up."""
 
-    Attributes:
-        states: (M, p) scaled states.
-        pays: (MA,) rewards, with what an end pays and the bonus of new states.
-        goes_on: (MA,) probability that the episode goes on.
-        following: (MA, p) next states.
-        n_actions: A.
-    """
-
-    states: FloatArray
-    pays: FloatArray
-    goes_on: FloatArray
-    following: FloatArray
-    n_actions: int
+    states: FloatArray  # (M, p) scaled states
+    pays: FloatArray  # (MA,) rewards, with what an end pays and the bonus of new states
+    goes_on: FloatArray  # (MA,) probability that the episode goes on
+    following: FloatArray  # (MA, p) next states
+    n_actions: int  # A
 
     def q(self, stage: int, value: ValueFunction) -> FloatArray:
         """Return Q_h of all states and actions, by the values of the next stage: (M, A)."""
@@ -148,21 +132,13 @@ def backward(
 
 @dataclass(frozen=True)
 class Outlook:
-    """Ranges of returns, and how much new states attract.
+    """Ranges of returns, and how much new states attract."""
 
-    Attributes:
-        low: (H,) smallest return from each stage on.
-        high: (H,) largest return from each stage on.
-        best: Largest return of an episode, without any bonus.
-        bonus: Reward that is added for a state of which nothing is known.
-        is_blind: Whether rewards and ends have said nothing about states yet.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    best: float
-    bonus: float
-    is_blind: bool
+    low: FloatArray  # (H,) smallest return from each stage on
+    high: FloatArray  # (H,) largest return from each stage on
+    best: float  # largest return of an episode, without any bonus
+    bonus: float  # reward that is added for a state of which nothing is known
+    is_blind: bool  # whether rewards and ends have said nothing about states yet
 
 
 def outlook(rewards: FloatArray, actions: FloatArray, ended: BoolArray, horizon: int, exploration: float) -> Outlook:
@@ -188,25 +164,17 @@ def outlook(rewards: FloatArray, actions: FloatArray, ended: BoolArray, horizon:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Kernel regression on the states that steps led to.
+    """Kernel regression on the states that steps led to."""
 
-    Attributes:
-        points: (k, p) inducing points of novelty.
-        known: (k, k) C with novelty 1 − k(x)ᵀCk(x).
-        end_points: (e, p) inducing points of ends; none if no episode was ended by the environment.
-        end_weights: (e, 2) weights of the indicator of an end, and of what it pays beyond the mean.
-        end_range: (2, p) smallest and largest coordinates seen; beyond them, ends are predicted as at the border.
-        end_parts: (p, G, 2) parts that depend on one coordinate, at G points from its smallest to its largest value.
-        end_pay: (1,) mean of what an end pays more than a continuing step.
-    """
-
-    points: FloatArray
-    known: FloatArray
-    end_points: FloatArray
-    end_weights: FloatArray
+    points: FloatArray  # (k, p) inducing points of novelty
+    known: FloatArray  # (k, k) C with novelty 1 − k(x)ᵀCk(x)
+    end_points: FloatArray  # (e, p) inducing points of ends; none if no episode was ended by the environment
+    end_weights: FloatArray  # (e, 2) weights of the indicator of an end, and of what it pays beyond the mean
+    # (2, p) smallest and largest coordinates seen; beyond them, ends are predicted as at the border
     end_range: FloatArray
+    # (p, G, 2) parts that depend on one coordinate, at G points from its smallest to its largest value
     end_parts: FloatArray
-    end_pay: FloatArray
+    end_pay: FloatArray  # (1,) mean of what an end pays more than a continuing step
 
     def novelty(self, x: FloatArray) -> FloatArray:
         """Return how unknown scaled states (n, p) are, from 0 to 1: (n,)."""
@@ -296,17 +264,11 @@ def _fit_ends(states: FloatArray, ends: Ends, others: FloatArray) -> tuple[Float
 
 @dataclass(frozen=True)
 class WorldModel:
-    """Everything that is predicted of a step, in scaled coordinates.
+    """Everything that is predicted of a step, in scaled coordinates."""
 
-    Attributes:
-        dynamics: Next states and rewards.
-        arrivals: Ends and novelty.
-        bonus: Reward that is added for a state of which nothing is known.
-    """
-
-    dynamics: Dynamics
-    arrivals: Arrivals
-    bonus: float
+    dynamics: Dynamics  # next states and rewards
+    arrivals: Arrivals  # ends and novelty
+    bonus: float  # reward that is added for a state of which nothing is known
 
     def outcomes(self, states: FloatArray, actions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return next states (n, p), what steps pay (n,), and the probabilities that they go on (n,)."""

@@ -189,7 +189,7 @@ class ContinuousMatrixRL(VectorAlgorithm):
         drawn = self.settings.budget if self.settings.features == "fourier" else 0
         return float(task.n_actions * m**2 + drawn * task.n_coordinates)
 
-    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans[ContinuousPlan]:
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans:
         task, settings = self.task, self.settings
         scale, state_map = copy(self.models[0].scale), make_state_map(task.n_coordinates, settings, self.seeds[0])
         restore_map(state_map, dict(arrays))

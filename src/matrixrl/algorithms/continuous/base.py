@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from matrixrl.random_streams import Stream
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
 __all__ = ["Experience", "VectorAlgorithm", "VectorPlans"]
-
-P = TypeVar("P")
 
 
 @dataclass(frozen=True)
@@ -80,14 +78,14 @@ class Experience:
 
 
 @dataclass(frozen=True)
-class VectorPlans(Generic[P]):
+class VectorPlans:
     """One plan for each replica.
 
     A plan has the methods `action(stage, obs, rng)` for one observation, `q_at(stage, obs)`, `value_at(stage, obs)`
     and `width_at(obs)` for several ones, and `state_dict`.
     """
 
-    plans: list[P]
+    plans: list[Any]
 
     @property
     def empty(self) -> IntArray:
@@ -96,8 +94,7 @@ class VectorPlans(Generic[P]):
 
     def arrays(self) -> Arrays:
         """Return the plan of the only replica as named arrays."""
-        found: Arrays = self.plans[0].state_dict()  # type: ignore[attr-defined]
-        return found
+        return self.plans[0].state_dict()  # type: ignore[no-any-return]
 
 
 class VectorAlgorithm(Algorithm):
@@ -123,7 +120,7 @@ class VectorAlgorithm(Algorithm):
     def plan_of(self, replica: int, rng: np.random.Generator) -> Any:
         """Return the plan of one replica for the data at hand."""
 
-    def make_plan(self) -> VectorPlans[Any]:
+    def make_plan(self) -> VectorPlans:
         """Return plans for the data at hand."""
         return VectorPlans([self.plan_of(b, rng) for b, rng in enumerate(self.streams["sampling"])])
 
@@ -137,30 +134,28 @@ class VectorAlgorithm(Algorithm):
         data: Experience = self.models[replica].data
         return data
 
-    def act(self, plan: VectorPlans[Any], stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+    def act(self, plan: VectorPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the best actions; ties at random, so that an empty plan plays at random: (B, p) → (B,)."""
         rngs = self.streams["ties"] if explore else [None] * len(plan.plans)
         each = zip(plan.plans, states, rngs, strict=True)
         return np.array([one.action(stage, obs, rng) for one, obs, rng in each], dtype=np.int64)
 
-    def action_values(
-        self, plan: VectorPlans[Any], stage: int, states: NDArray[Any], *, explore: bool = True
-    ) -> FloatArray:
+    def action_values(self, plan: VectorPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of the plans: (B, p) → (B, A)."""
         del explore
         return np.stack([one.q_at(stage, states[b : b + 1])[0] for b, one in enumerate(plan.plans)])
 
-    def upper(self, plan: VectorPlans[Any], first_states: NDArray[Any] | None = None) -> FloatArray:
+    def upper(self, plan: VectorPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return what the plans expect an episode from the first states to be worth: (B,); NaN without them."""
         if first_states is None:
             return np.full(len(plan.plans), np.nan)
         return np.array([one.value_at(0, first_states[b : b + 1])[0] for b, one in enumerate(plan.plans)])
 
-    def value(self, plan: VectorPlans[Any], stage: int, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def value(self, plan: VectorPlans, stage: int, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return planned values, and widths or novelty, of observations (n, p) in the first replica, each (n,)."""
         return plan.plans[0].value_at(stage, obs), plan.plans[0].width_at(obs)
 
-    def policy_table(self, plan: VectorPlans[Any]) -> IntArray:
+    def policy_table(self, plan: VectorPlans) -> IntArray:
         """Return the actions at the observations of a known MDP's states: (B, H, S).
 
         Ties go to the lowest action here, and to a random one in `act`.

@@ -22,7 +22,6 @@ from matrixrl.settings import Settings
 
 __all__ = ["MOST_COORDINATES", "ContinuousControl"]
 
-Plans = VectorPlans[ControlPlan]
 _MORE_PATIENCE = 4  # factor of the patience after a plan was made again
 _TOO_LATE = 10  # steps before the end of an episode in which plans are kept
 MOST_COORDINATES = 64
@@ -149,7 +148,7 @@ class ContinuousControl(VectorAlgorithm):
             self._said.add(what)
             warnings.warn(words, MatrixRLWarning, stacklevel=users_stacklevel())
 
-    def revised(self, plan: Plans, steps: Callable[[int], Steps]) -> Plans:
+    def revised(self, plan: VectorPlans, steps: Callable[[int], Steps]) -> VectorPlans:
         """Plan again during an episode when the model failed several times, with the steps of the episode so far.
 
         The patience grows each time. A reward that doubles the range of rewards is enough once there are many steps.
@@ -158,7 +157,8 @@ class ContinuousControl(VectorAlgorithm):
         if not self.settings.revise or self.problem.mdp is not None:
             return plan
         model: ControlModel = self.models[0]
-        one, now = plan.plans[0], Experience.of(self._clipped(steps(-1))[0], 0)
+        one: ControlPlan = plan.plans[0]
+        now = Experience.of(self._clipped(steps(-1))[0], 0)
         reward = float(now.rewards[0])
         if not one.is_surprised(now.obs[0], int(now.actions[0]), reward, now.next_obs[0]):
             return plan
@@ -183,7 +183,7 @@ class ContinuousControl(VectorAlgorithm):
         for model, one in zip(self.models, memories, strict=True):
             model.memory = one
 
-    def action_values(self, plan: Plans, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+    def action_values(self, plan: VectorPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of the plans for discrete actions: (B, p) → (B, A)."""
         if self.grid.is_box:
             fail("allowed", "must be left out for continuous actions", "a choice of actions", "Leave it out.")
@@ -218,6 +218,6 @@ class ContinuousControl(VectorAlgorithm):
         """Return the fitted length scales of states and actions in units of the scaled coordinates: (B, g)."""
         return np.stack([np.exp(memory.kernel[:-1]) for memory in self.memories])
 
-    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plans:
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans:
         """Return the plan whose `arrays` were saved."""
         return VectorPlans([ControlPlan.of_state(arrays, self.models[0].scale, self.grid, self.task.horizon)])

@@ -54,12 +54,7 @@ class LinearModel:
     \(w = A^{-1}(\sum \phi r + C V)\) therefore never need the past transitions again: the cost of an episode does not
     depend on how many came before.
 
-    Args:
-        phi: Features φ of pairs.
-        n_replicas: Number of replicas B.
-        n_groups: Number of regressions of a replica: H if each stage has its own, else 1.
-        ridge: Regularisation λ of A = λI + Σ φφᵀ.
-        rewards_only: Whether next states are left out.
+    A replica has `n_groups` regressions: H if each stage has its own, else 1. With `rewards_only`, C is left out.
 
     >>> from matrixrl.features import OneHotPhi
     >>> model = LinearModel(OneHotPhi(n_states=2, n_actions=1), n_replicas=1)
@@ -141,12 +136,7 @@ class LinearModel:
 
 
 def norm_bound(phi: Phi) -> float:
-    """Return a bound on ‖θ‖ of any θ with |φᵀθ| ≤ 1 at all pairs: λ_min(Σ w φφᵀ)^(−½) with weights that sum to one.
-
-    >>> from matrixrl.features import OneHotPhi
-    >>> round(norm_bound(OneHotPhi(n_states=8, n_actions=2)), 12)
-    4.0
-    """
+    """Return a bound on ‖θ‖ of any θ with |φᵀθ| ≤ 1 at all pairs: λ_min(Σ w φφᵀ)^(−½) with weights that sum to one."""
     return 1.0 / math.sqrt(phi.smallest_design_eigenvalue())
 
 

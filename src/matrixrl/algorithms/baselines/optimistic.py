@@ -33,13 +33,10 @@ class OptimisticQSettings(BonusSettings):
 
 
 class OptimisticQ(Baseline):
-    """An algorithm that learns Q of every stage from a cap downwards.
-
-    Attributes:
-        q: (B, H, A, S) upper bounds on Q*.
-    """
+    """An algorithm that learns Q of every stage from a cap downwards."""
 
     settings: OptimisticQSettings
+    q: FloatArray  # (B, H, A, S) upper bounds on Q*
     no_proof = None
 
     def begin(self) -> None:
@@ -48,7 +45,7 @@ class OptimisticQ(Baseline):
         is_full = self.settings.cap == "horizon"
         self._cap: FloatArray = np.full(frame.horizon, float(frame.horizon)) if is_full else frame.lefts()
         shape = (self.n_replicas, frame.horizon, frame.n_actions, frame.n_states)
-        self.q: FloatArray = np.broadcast_to(self._cap[:, None, None], shape).copy()
+        self.q = np.broadcast_to(self._cap[:, None, None], shape).copy()
 
     def start_size(self, problem: Problem) -> float:
         return float(problem.task.horizon * problem.task.n_actions * problem.finite_task.n_states)
@@ -354,16 +351,12 @@ class Favourable:
     The maximum moves radius/2 from the worst states to the best one (Figure 2). With states ordered from best to worst
     the cumulative sums of p are those of p̂ plus radius/2, cut at 1; pV is their product with the gaps of V.
 
-    Args:
-        mean: (B, P, S) centres p̂ of the balls.
-        radius: (B, P) radii in the 1-norm.
-
     >>> Favourable(np.array([[[0.5, 0.5]]]), np.array([[0.4]])).next_value(np.array([[0.0, 1.0]])).round(12)
     array([[0.7]])
     """
 
     def __init__(self, mean: FloatArray, radius: FloatArray) -> None:
-        self.mean, self.radius = mean, radius
+        self.mean, self.radius = mean, radius  # centres p̂ (B, P, S) and radii (B, P) of the balls
         self._order: IntArray | None = None
         self._sums: FloatArray = mean[:, :, :-1]  # of the ordered p without the last, which is 1: (B, P, S−1)
 

@@ -24,13 +24,8 @@ class PairCounts:
     P is the same at all stages, so visits at all stages count together. A pair that was never visited has the uniform
     distribution as its P̂ and 0 as its mean reward.
 
-    Args:
-        n_replicas: Number of replicas B.
-        n_actions: Number of actions A.
-        n_states: Number of states S.
-        horizon: Horizon H, to count visits of states by stage as well.
-        as_lists: Whether next states are kept as lists of those seen, whose memory and time are those of what was seen;
-            by default they are where a table would be large.
+    With `horizon`, visits of states are counted by stage as well. With `as_lists`, next states are kept as lists of
+    those seen, whose memory and time are those of what was seen; by default they are where a table would be large.
 
     >>> model = PairCounts(n_replicas=1, n_actions=1, n_states=2)
     >>> start = np.zeros((1, 4), dtype=int)

@@ -43,11 +43,6 @@ class ValueModel:
     One-hot φ makes A block-diagonal, one block of d_psi × d_psi for each pair: only visited blocks change, and nothing
     of size (S·A·d_psi)² is formed. Otherwise there is one block of all d·d_psi features.
 
-    Args:
-        features: Features φ and ψ.
-        n_replicas: Number of replicas B.
-        ridge: Regularisation λ.
-
     >>> from matrixrl.features import one_hot
     >>> regression = ValueModel(one_hot(n_states=2, n_actions=1), n_replicas=1)
     >>> values = np.array([[[3.0, 0.0]]])

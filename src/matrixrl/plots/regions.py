@@ -18,7 +18,7 @@ from matrixrl.features import OneHotPsi
 from matrixrl.pages import COLOURS
 from matrixrl.plots.inputs import checked_agent, checked_stage, state_names
 from matrixrl.plots.style import REFERENCE, axes_of
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,13 +61,13 @@ def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, s
     [belief] = algorithm.model.bounds(algorithm.clock, "proven")
     mdp, needed = one.problem.mdp, np.zeros(0, dtype=np.int64)
     if isinstance(belief, LikelihoodBounds):  # what was seen after the pair, or after others of its group
-        places = np.flatnonzero(belief.seen.ids == belief.groups[a, s])
-        needed = belief.seen.outcomes[np.isin(belief.seen.places, places)]
+        entries = belief.seen.ids[belief.seen.places] == belief.groups[a, s]
+        needed = belief.seen.outcomes[entries]
     law = None if mdp is None else mdp.transitions.rows(np.array([s]), np.array([a]))[0]
     three = _three(one, next_states, np.union1d(needed, np.zeros(0) if law is None else np.flatnonzero(law)))
     truth = None if law is None else law[three]
     if isinstance(belief, LikelihoodBounds):
-        return _likelihood(belief, s, a, three, truth)
+        return _likelihood(belief, entries, three, truth)
     ball: Any = belief.ball if isinstance(belief, SandwichBounds) else belief
     members = ball.confidence_set.members if isinstance(ball, MatrixBounds) else ()
     balls = [i for i, member in enumerate(members) if type(member) is NormalisedBall]
@@ -77,12 +77,11 @@ def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, s
     return _ball(ball, balls[0], s, a, three, truth)
 
 
-def _likelihood(belief: LikelihoodBounds, s: int, a: int, three: IntArray, truth: FloatArray | None) -> Region:
+def _likelihood(belief: LikelihoodBounds, entries: BoolArray, three: IntArray, truth: FloatArray | None) -> Region:
     """Return {q : KL(p̂‖q) <= β_D/n}, which holds for all functions of the next state (docs/proofs.md, 9.3)."""
-    place = np.searchsorted(belief.seen.ids, belief.groups[a, s])
-    if place == len(belief.seen.ids) or belief.seen.ids[place] != belief.groups[a, s]:
+    if not entries.any():
         return Region(three, np.eye(3), None, truth, 0, "likelihood set")  # every law is possible
-    entries = belief.seen.places == place
+    place = belief.seen.places[entries][0]
     law = np.zeros(belief.groups.shape[1])
     law[belief.seen.outcomes[entries]] = belief.seen.shares[entries]
     estimate, epsilon = law[three], float(belief.lower[place])
@@ -160,9 +159,8 @@ def _three(agent: Agent, given: Any, needed: Any) -> IntArray:
     if len(needed) > 3:
         rule = "must lead to at most three states"
         fail("state and action", rule, f"{len(needed)} next states {needed.tolist()[:8]}", "Choose another pair.")
-    if n_states == 3 or not len(needed):
-        return np.arange(3)
-    nearest = np.argsort(np.abs(np.arange(n_states) - needed.mean()), kind="stable")
+    middle = needed.mean() if len(needed) else 0.0
+    nearest = np.argsort(np.abs(np.arange(n_states) - middle), kind="stable")
     rest = [s for s in nearest if s not in needed][: 3 - len(needed)]
     return np.sort(np.concatenate([needed, np.array(rest, dtype=np.int64)]))
 

@@ -197,10 +197,11 @@ class LSVIUCB(LeastSquares):
 
     def make_plan(self) -> Plan:
         """Return the plan of Q = min(wᵀφ + β√(φᵀA⁻¹φ), H) (Jin et al. 2020, Algorithm 1, lines 4 to 7)."""
-        beta, most = self.beta(), float(self.task.horizon)
+        phi, known, beta, most = self.model.phi, self.settings.known_reward, self.beta(), float(self.task.horizon)
 
         def q_of(h: int, values: FloatArray) -> FloatArray:
-            return np.minimum(self.q(h, values) + beta * self.model.widths(h), most)
+            q = beta * self.model.widths(h) + phi.dot(self.model.weights(h, values, with_reward=not known))
+            return np.minimum(q + self.unit_reward if known else q, most)
 
         return self.induct(q_of, cap=self.settings.clip)
 

@@ -125,7 +125,6 @@ class ContinuousMatrixRL(VectorAlgorithm):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Why nothing is proven."""
         words = "continuous states: the kernel is approximated and exploration is tuned, so nothing is proven"
         return Guarantee(False, words)
 

@@ -59,7 +59,6 @@ class Experience:
         return [getattr(self, one.name) for one in fields(self)]
 
     def state_dict(self) -> Arrays:
-        """Return the steps as named arrays."""
         return {f"data_{one.name}": getattr(self, one.name) for one in fields(self)}
 
     @classmethod
@@ -121,11 +120,9 @@ class VectorAlgorithm(Algorithm):
         """Return the plan of one replica for the data at hand."""
 
     def make_plan(self) -> VectorPlans:
-        """Return plans for the data at hand."""
         return VectorPlans([self.plan_of(b, rng) for b, rng in enumerate(self.streams["sampling"])])
 
     def learn(self, steps: Steps) -> None:
-        """Add the steps that were taken to each replica's data."""
         for b, model in enumerate(self.models):
             model.update(Experience.of(steps, b))
 
@@ -171,7 +168,6 @@ class VectorAlgorithm(Algorithm):
         return {f"{b}_{name}": array for b, state in each for name, array in state.items()}
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `learned` returned."""
         for b, model in enumerate(self.models):
             own = {name.removeprefix(f"{b}_"): array for name, array in arrays.items() if name.startswith(f"{b}_")}
             model.load_state_dict(own)

@@ -145,7 +145,6 @@ class KernelModel:
         return KernelBounds(copy(self.scale), self.map.frozen(), found, self.ridge, level)
 
     def state_dict(self) -> Arrays:
-        """Return steps, coordinates and the map as named arrays."""
         own: Arrays = {"z": self.z, "z_next": self.z_next, "grams": self.grams}
         return self.data.state_dict() | own | _map_arrays(self.scale, self.map)
 

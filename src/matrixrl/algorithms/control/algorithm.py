@@ -87,7 +87,6 @@ class ContinuousControl(VectorAlgorithm):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Why nothing is proven."""
         words = "measured, not proven: plans trust a fitted model of the dynamics, and the range of rewards seen so far"
         return Guarantee(False, words)
 
@@ -190,7 +189,6 @@ class ContinuousControl(VectorAlgorithm):
         return super().action_values(plan, stage, states, explore=explore)
 
     def learn(self, steps: Steps) -> None:
-        """Add the steps that were taken to each replica's data."""
         for b, model in enumerate(self.models):
             self._note_rewards(model, Experience.of(steps, b).rewards)
         super().learn(steps)
@@ -219,5 +217,4 @@ class ContinuousControl(VectorAlgorithm):
         return np.stack([np.exp(memory.kernel[:-1]) for memory in self.memories])
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans:
-        """Return the plan whose `arrays` were saved."""
         return VectorPlans([ControlPlan.of_state(arrays, self.models[0].scale, self.grid, self.task.horizon)])

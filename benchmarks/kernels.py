@@ -16,8 +16,7 @@ from sklearn.gaussian_process.kernels import RBF
 from matrixrl import make, run_seeds
 from matrixrl.algorithms.continuous import ContinuousSettings
 from matrixrl.algorithms.continuous.base import Experience
-from matrixrl.algorithms.continuous.model import KernelModel
-from matrixrl.algorithms.continuous.plan import optimistic_plan
+from matrixrl.algorithms.continuous.model import KernelModel, optimistic_plan
 from matrixrl.core.dual import effective_dimension
 from matrixrl.features.from_kernels import factor_gram
 from matrixrl.features.kernels import ObservationScale, as_kernel

@@ -30,7 +30,7 @@ class SparsePSRL(PSRL):
         draws = np.zeros(counts.shape)
         for b, rng in enumerate(self.streams["agent"]):
             flat, seen = draws[b].reshape(-1), counts[b].reshape(-1)
-            places, values = unseen_entries(flat.size, alpha, masses, rng)
+            places, values = unseen_entries(flat.size, alpha, rng)
             flat[places] = values
             visited = np.flatnonzero(seen)
             flat[visited] = rng.standard_gamma(seen[visited] + alpha)

@@ -14,8 +14,7 @@ from continuum import Buffer
 from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make, run_seeds
 from matrixrl.algorithms.continuous import ContinuousSettings
 from matrixrl.algorithms.continuous.base import Experience
-from matrixrl.algorithms.continuous.model import KernelModel
-from matrixrl.algorithms.continuous.plan import optimistic_plan
+from matrixrl.algorithms.continuous.model import KernelModel, optimistic_plan
 from matrixrl.features import kernel_features
 from matrixrl.features.kernels import ObservationScale, as_kernel
 from matrixrl.features.state_maps import InducingMap

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from matrixrl import KernelControl, KernelMatrixRL, make
-from matrixrl.algorithms.control.planner import Planner
+from matrixrl.algorithms.control.planner import ControlModel
 from matrixrl.envs import CartPoleSwingUp, GridActions
 from matrixrl.errors import MatrixRLWarning
 from matrixrl.records import Steps
@@ -106,8 +106,8 @@ def test_a_range_of_rewards_that_grows_late_is_said_once():
 
 def test_a_reward_that_doubles_the_range_changes_the_plan_at_once(monkeypatch):
     made = []
-    plan = Planner.plan
-    monkeypatch.setattr(Planner, "plan", lambda self, *given: made.append(0) or plan(self, *given))
+    plan = ControlModel.plan
+    monkeypatch.setattr(ControlModel, "plan", lambda self, *given: made.append(0) or plan(self, *given))
     agent = KernelControl(Point(), seed=0, horizon=220, **SMALL)
     agent.learn(n_episodes=1)
     rewards = agent.algorithm.experience().rewards

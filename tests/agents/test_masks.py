@@ -438,6 +438,7 @@ def test_an_action_that_is_not_allowed_cannot_be_observed():
 def test_an_algorithm_without_q_says_so():
     from matrixrl import Agent
     from matrixrl.algorithms import Algorithm
+    from matrixrl.records import Plan
 
     class First(Algorithm):
         name = "first"
@@ -446,9 +447,7 @@ def test_an_algorithm_without_q_says_so():
             pass
 
         def make_plan(self):
-            from matrixrl.algorithms.baselines.undirected import RandomActions
-
-            return RandomActions(np.zeros(1, dtype=np.int64))
+            return Plan(np.zeros((1, 1, 0)), np.zeros((1, 2, 0)), np.zeros(1, dtype=np.int64))
 
         def learn(self, steps):
             pass

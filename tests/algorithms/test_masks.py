@@ -267,9 +267,9 @@ def test_constants_of_baselines_count_allowed_pairs():
     counts = one["ucrl2"].model.counts
     counts[:] = 3.0
     t = counts.sum() + 1.0
-    assert one["ucrl2"].radius()[0, 0] == pytest.approx(root(14 * 5 * log(2 * k / 5 * t / 0.05) / 3))
+    assert one["ucrl2"].radii()[0][0, 0] == pytest.approx(root(14 * 5 * log(2 * k / 5 * t / 0.05) / 3))
     one["ucrl2"].settings = type(one["ucrl2"].settings)(known_reward=False)
-    paid = one["ucrl2"].optimistic_reward()[0, 0, 0]
+    paid = one["ucrl2"].reward_bound(one["ucrl2"].radii()[1])[0, 0, 0]
     assert paid == pytest.approx(min(1.0, root(7 * log(2 * k * t / 0.05) / 6)))
     assert one["rlsvi"].sigma() == pytest.approx(root(0.5 * 5 * 4**3 * log(2 * 4 * k)))
     assert one["lsvi-ucb"].beta() == pytest.approx(k * 4 * root(log(2 * k * 40 / 0.1)))

@@ -109,7 +109,7 @@ def test_an_agent_that_saw_nothing_has_no_plane():
 def test_the_drawing_has_the_numbers_of_the_plane_and_names_what_is_fixed(agent):
     plane = plane_of(agent.algorithm, (0, 3), grid=9)
     for of in ("value", "width"):
-        drawn = draw_plane(axes(), plane, of, names=coordinate_names(4, "cart-pole"))
+        drawn = draw_plane(axes(), plane, of, names=coordinate_names(4, "cart-pole"), title=of)
         mesh = drawn.collections[0]
         np.testing.assert_array_equal(mesh.get_array().reshape(9, 9), getattr(plane, of))
         assert (drawn.get_xlabel(), drawn.get_ylabel()) == ("x0, position", "x3, angular speed")

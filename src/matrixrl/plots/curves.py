@@ -51,7 +51,11 @@ def regret(runs: Any, *, log: bool = False, ax: Axes | None = None) -> Axes:
         label = f"{run.label}{proof}: {in_digits(total[:, -1].mean())}"
         band = some.min(axis=0), some.max(axis=0)
         draw_curve(axes, episodes, some.mean(axis=0), band, look(i), label=label, line_width=1.8)
-    _draw_nothing_earned(axes, played)
+    optima = {run.optimum if run.earns_from_zero else None for run in played}
+    if len(optima) == 1 and None not in optima:
+        episodes = np.arange(1, max(run.n_episodes for run in played) + 1)
+        lost = episodes * float(optima.pop() or 0.0)
+        axes.plot(episodes, lost, color=REFERENCE, linewidth=0.9, label="earning nothing: N·V*")
     axes.set_ylabel("cumulative regret")
     if log:
         axes.set_xscale("log")
@@ -156,16 +160,6 @@ def draw_band(
     axes.fill_between(episodes, *means, color=colour, alpha=0.2, linewidth=0, label=label)
     for edge in means:
         axes.plot(episodes, edge, color=colour, linewidth=0.7, alpha=0.7)
-
-
-def _draw_nothing_earned(axes: Any, runs: list[Run]) -> None:
-    """Draw N·V*(s0), if it is the regret of earning nothing in all runs."""
-    optima = {run.optimum for run in runs if run.earns_from_zero}
-    if len(optima) != 1 or not all(run.earns_from_zero for run in runs):
-        return
-    episodes = np.arange(1, max(run.n_episodes for run in runs) + 1)
-    lost = episodes * float(optima.pop() or 0.0)
-    axes.plot(episodes, lost, color=REFERENCE, linewidth=0.9, label="earning nothing: N·V*")
 
 
 def _finish(axes: Any, runs: list[Run], *, words: str = "") -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ _SIZE = (10.8, 3.7)
 _COLOURS = 128  # of a film
 
 
-@dataclass(frozen=True)
-class _Scene:
+class _Scene(NamedTuple):
     """What one picture shows: the state of the agent after some episodes."""
 
     n_episodes: int

@@ -17,15 +17,7 @@ from matrixrl.play import RunResult
 from matrixrl.problems import solve
 from matrixrl.records import FloatArray, Guarantee, History
 
-__all__ = [
-    "Run",
-    "action_names",
-    "checked_agent",
-    "checked_stage",
-    "read_runs",
-    "state_names",
-    "tables_of",
-]
+__all__ = ["Run", "action_names", "checked_agent", "checked_stage", "read_runs", "state_names", "tables_of"]
 
 _REMEDY = "Pass an agent, agent.history, the result of run_seeds, or a dictionary of them by name."
 
@@ -66,25 +58,15 @@ def state_names(agent: Agent) -> list[str]:
 
 @dataclass(frozen=True)
 class Run:
-    """N episodes of K seeds, in the environment's unit.
+    """N episodes of K seeds, in the environment's unit."""
 
-    Attributes:
-        label: Name in the legend.
-        returns: (K, N) Sum of the rewards of each episode.
-        regret: (K, N) Regret of each episode, held between measured ones; None if it was not measured.
-        certified: (K, N, 2) Lower and upper bound of each certificate; NaN where none was requested.
-        optimum: Optimal value V*(s0); None if it is not known.
-        guarantee: Whether the regret bound is proven; None if it is not known.
-        earns_from_zero: Whether rewards are never negative; None if it is not known.
-    """
-
-    label: str
-    returns: FloatArray
-    regret: FloatArray | None
-    certified: FloatArray
-    optimum: float | None
-    guarantee: Guarantee | None
-    earns_from_zero: bool | None = None
+    label: str  # name in the legend
+    returns: FloatArray  # (K, N) Sum of the rewards of each episode
+    regret: FloatArray | None  # (K, N) Regret of each episode, held between measured ones; None if it was not measured
+    certified: FloatArray  # (K, N, 2) Lower and upper bound of each certificate; NaN where none was requested
+    optimum: float | None  # optimal value V*(s0); None if it is not known
+    guarantee: Guarantee | None  # whether the regret bound is proven; None if it is not known
+    earns_from_zero: bool | None = None  # whether rewards are never negative; None if it is not known
 
     @property
     def n_episodes(self) -> int:
@@ -110,26 +92,19 @@ def read_runs(given: Any) -> list[Run]:
 
 
 def _read(label: Any, given: Any) -> Run:
-    if isinstance(given, Agent):
-        mdp, name = given.problem.mdp, given.name if label is None else label
-        optimum = None if mdp is None else solve(mdp).start_value
-        earns = None if mdp is None else mdp.task.reward_range[0] >= 0.0
-        return _of_history(printable(name), given.history, optimum, given.guarantee, earns)
     if isinstance(given, RunResult):
         regret = given.held_regret if given.measures_regret else None
-        name = given.agent if label is None else label
-        record = given.returns, regret, given.certified, given.optimal_value, given.guarantee, given.earns_from_zero
-        return Run(printable(name), *record)
-    if isinstance(given, History):
-        return _of_history(printable("history" if label is None else label), given, None, None, None)
-    fail("runs", "must be what was played", shown(given), _REMEDY)
-
-
-def _of_history(
-    label: str, history: History, optimum: float | None, guarantee: Guarantee | None, earns: bool | None
-) -> Run:
-    regret = None if history.regret is None else held(history.regret, history.regret_every)
+        name, optimum = printable(given.agent if label is None else label), given.optimal_value
+        return Run(name, given.returns, regret, given.certified, optimum, given.guarantee, given.earns_from_zero)
+    name, history, optimum, guarantee, earns = "history", given, None, None, None
+    if isinstance(given, Agent):
+        name, history, guarantee, mdp = given.name, given.history, given.guarantee, given.problem.mdp
+        if mdp is not None:
+            optimum, earns = solve(mdp).start_value, mdp.task.reward_range[0] >= 0.0
+    if not isinstance(history, History):
+        fail("runs", "must be what was played", shown(given), _REMEDY)
+    regret = None if history.regret is None else held(history.regret, history.regret_every)[None]
     if regret is not None and np.isnan(regret).any():  # episodes that others played have no regret of the agent
         regret = None
-    rows = (None if regret is None else regret[None]), history.certified[None]
-    return Run(label, history.returns[None], *rows, optimum, guarantee, earns)
+    name = printable(name if label is None else label)
+    return Run(name, history.returns[None], regret, history.certified[None], optimum, guarantee, earns)

@@ -61,10 +61,11 @@ def policy(given: Any, stage: int = 0, *, layout: Any = None, ax: Axes | None = 
     if shown_policy.actions is None:
         fail("policy", "must have numbered states", shown(given), _REMEDY)
     actions = _only_cells(shown_policy.actions, where)
-    is_new = ax is None
     axes = axes_of(ax, _size(where))
-    if is_new:
-        _draw_cells(axes, where)
+    if ax is None:  # free cells are white and walls grey, without a scale
+        free = np.isfinite(where.table(np.zeros(where.n_states)))
+        axes.imshow(np.where(free, 0.94, 0.65), cmap="gray", vmin=0.0, vmax=1.0, interpolation="nearest")
+        _name_cells(axes, where)
         axes.set_title(shown_policy.title.format("policy"), fontsize=10)
     rows, columns = where.cells.T
     if where.moves is not None and where.moves.shape[-2] <= actions.max():
@@ -125,7 +126,7 @@ def value(
         fail("value", "must have values, which a policy alone has not", shown(given), _REMEDY)
     table = where.table(_only_cells(pictured.values, where))
     axes = axes_of(ax, _size(where))
-    draw_heat(axes, table, label="value", bar="below" if where.shape[0] == 1 else "beside")
+    draw_heat(axes, table, label="value", bar_below=where.shape[0] == 1)
     _name_cells(axes, where)
     axes.set_title(pictured.title.format("value"), fontsize=10)
     return axes  # type: ignore[no-any-return]
@@ -138,7 +139,7 @@ def _read(given: Any, stage: Any, bound: str | None) -> _Pictured:
     if isinstance(given, Policy):
         h = index("stage", stage, size=given.horizon, remedy="Stages count from 0.")
         return _Pictured(given.table[h], None, f"{{}} at stage {h}")
-    mdp = given.unwrapped.mdp if _is_known(given) else given
+    mdp = getattr(given.unwrapped, "mdp", None) if isinstance(given, gym.Env) else given
     found = solve(mdp) if isinstance(mdp, FiniteMDP) else given
     if not isinstance(found, Solution):
         fail("given", "must be something with a policy or values", shown(given), _REMEDY)
@@ -159,11 +160,6 @@ def _of_agent(agent: Agent, stage: int, bound: str | None) -> _Pictured:
     task, left = algorithm.task, algorithm.frame.lefts()[stage]
     planned = algorithm.advice().values[0, stage]
     return _Pictured(None, task.unit * planned + left * task.reward_range[0], title.replace("{}", "planned value"))
-
-
-def _is_known(given: Any) -> bool:
-    """Say whether something is an environment with a known MDP."""
-    return isinstance(given, gym.Env) and isinstance(getattr(given.unwrapped, "mdp", None), FiniteMDP)
 
 
 def _layout(given: Any, layout: Any) -> Layout:
@@ -187,13 +183,6 @@ def _only_cells(numbers: Any, layout: Layout) -> Any:
         remedy = "The end state may be left out if it is the last one."
         fail("layout", f"must have a cell for each of {len(numbers)} states", f"{layout.n_states} cells", remedy)
     return numbers[: layout.n_states]
-
-
-def _draw_cells(axes: Any, layout: Layout) -> None:
-    """Draw free cells white and walls grey, without a scale."""
-    free = np.isfinite(layout.table(np.zeros(layout.n_states)))
-    axes.imshow(np.where(free, 0.94, 0.65), cmap="gray", vmin=0.0, vmax=1.0, aspect="equal", interpolation="nearest")
-    _name_cells(axes, layout)
 
 
 def _name_cells(axes: Any, layout: Layout) -> None:

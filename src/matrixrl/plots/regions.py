@@ -17,7 +17,7 @@ from matrixrl.core.sets import NormalisedBall
 from matrixrl.features import OneHotPsi
 from matrixrl.plots.inputs import checked_agent, checked_stage, state_names
 from matrixrl.plots.style import COLOURS, REFERENCE, axes_of
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,23 +35,14 @@ _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3.0) / 2.0]])  # of t
 
 @dataclass(frozen=True)
 class Region:
-    """The confidence set of one pair, cut to the laws on three next states.
+    """The confidence set of one pair, cut to the laws on three next states."""
 
-    Attributes:
-        next_states: (3,) The next states.
-        boundary: (m, 3) Laws on the boundary, in order; each sums to one.
-        estimate: (3,) The estimate of the agent, or None if the pair was never tried.
-        truth: (3,) The true law, or None if P is not known.
-        visits: Number of visits that the set is made of; None if features are shared between pairs.
-        set_name: Name of the set.
-    """
-
-    next_states: IntArray
-    boundary: FloatArray
-    estimate: FloatArray | None
-    truth: FloatArray | None
-    visits: int | None
-    set_name: str
+    next_states: IntArray  # (3,) The next states
+    boundary: FloatArray  # (m, 3) Laws on the boundary, in order; each sums to one
+    estimate: FloatArray | None  # (3,) The estimate of the agent, or None if the pair was never tried
+    truth: FloatArray | None  # (3,) The true law, or None if P is not known
+    visits: int | None  # number of visits that the set is made of; None if features are shared between pairs
+    set_name: str  # name of the set
 
 
 def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, stage: int = 0) -> Region:
@@ -69,13 +60,13 @@ def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, s
     [belief] = algorithm.model.bounds(algorithm.clock, "proven")
     mdp, needed = one.problem.mdp, np.zeros(0, dtype=np.int64)
     if isinstance(belief, LikelihoodBounds):  # what was seen after the pair, or after others of its group
-        places = np.flatnonzero(belief.seen.ids == belief.groups[a, s])
-        needed = belief.seen.outcomes[np.isin(belief.seen.places, places)]
+        entries = belief.seen.ids[belief.seen.places] == belief.groups[a, s]
+        needed = belief.seen.outcomes[entries]
     law = None if mdp is None else mdp.transitions.rows(np.array([s]), np.array([a]))[0]
     three = _three(one, next_states, np.union1d(needed, np.zeros(0) if law is None else np.flatnonzero(law)))
     truth = None if law is None else law[three]
     if isinstance(belief, LikelihoodBounds):
-        return _likelihood(belief, s, a, three, truth)
+        return _likelihood(belief, entries, three, truth)
     ball: Any = belief.ball if isinstance(belief, SandwichBounds) else belief
     members = ball.confidence_set.members if isinstance(ball, MatrixBounds) else ()
     balls = [i for i, member in enumerate(members) if type(member) is NormalisedBall]
@@ -85,12 +76,11 @@ def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, s
     return _ball(ball, balls[0], s, a, three, truth)
 
 
-def _likelihood(belief: LikelihoodBounds, s: int, a: int, three: IntArray, truth: FloatArray | None) -> Region:
+def _likelihood(belief: LikelihoodBounds, entries: BoolArray, three: IntArray, truth: FloatArray | None) -> Region:
     """Return {q : KL(p̂‖q) <= β_D/n}, which holds for all functions of the next state (docs/proofs.md, 9.3)."""
-    place = np.searchsorted(belief.seen.ids, belief.groups[a, s])
-    if place == len(belief.seen.ids) or belief.seen.ids[place] != belief.groups[a, s]:
+    if not entries.any():
         return Region(three, np.eye(3), None, truth, 0, "likelihood set")  # every law is possible
-    entries = belief.seen.places == place
+    place = belief.seen.places[entries][0]
     law = np.zeros(belief.groups.shape[1])
     law[belief.seen.outcomes[entries]] = belief.seen.shares[entries]
     estimate, epsilon = law[three], float(belief.lower[place])
@@ -168,9 +158,8 @@ def _three(agent: Agent, given: Any, needed: Any) -> IntArray:
     if len(needed) > 3:
         rule = "must lead to at most three states"
         fail("state and action", rule, f"{len(needed)} next states {needed.tolist()[:8]}", "Choose another pair.")
-    if n_states == 3 or not len(needed):
-        return np.arange(3)
-    nearest = np.argsort(np.abs(np.arange(n_states) - needed.mean()), kind="stable")
+    middle = needed.mean() if len(needed) else 0.0
+    nearest = np.argsort(np.abs(np.arange(n_states) - middle), kind="stable")
     rest = [s for s in nearest if s not in needed][: 3 - len(needed)]
     return np.sort(np.concatenate([needed, np.array(rest, dtype=np.int64)]))
 
@@ -225,21 +214,13 @@ def draw_region(axes: Any, region: Region, names: list[str]) -> None:
     style: dict[str, Any] = {"facecolor": to_rgba(COLOURS[0], 0.3), "edgecolor": COLOURS[0], "linewidth": 1.4}
     axes.fill(points[:, 0], points[:, 1], label=region.set_name, **style)
     if region.estimate is not None:
-        axes.plot(
-            *(region.estimate @ _CORNERS),
-            linestyle="",
-            marker="o",
-            color=COLOURS[0],
-            markersize=6,
-            label="estimate",
-            zorder=3,
-        )
+        dot: dict[str, Any] = {"marker": "o", "markersize": 6, "zorder": 3}
+        axes.plot(*(region.estimate @ _CORNERS), linestyle="", color=COLOURS[0], label="estimate", **dot)
     if region.truth is not None:
         mark: dict[str, Any] = {"marker": "X", "markersize": 8, "markeredgecolor": "white", "zorder": 4}
         axes.plot(*(region.truth @ _CORNERS), linestyle="", color=COLOURS[1], label="true law", **mark)
-    for corner, name, (ha, va) in zip(
-        _CORNERS, names, (("right", "top"), ("left", "top"), ("center", "bottom")), strict=True
-    ):
+    sides = ("right", "top"), ("left", "top"), ("center", "bottom")
+    for corner, name, (ha, va) in zip(_CORNERS, names, sides, strict=True):
         away = 0.03 * (corner - _CORNERS.mean(axis=0))
         axes.text(*(corner + away), f"state {name}", ha=ha, va=va, fontsize=9)
     axes.set_aspect("equal")

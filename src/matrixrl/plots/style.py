@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +44,6 @@ _DASHES: dict[str, Any] = {
     "longdashdot": (0, (7, 1.6, 1, 1.6)),
 }
 
-Bar = Literal["beside", "below"]
 _POINTS = 400
 _MOST_NUMBERS = 60  # cells of a heat map in which numbers are legible
 _GREY = "#d9d9d9"
@@ -52,19 +51,12 @@ _GREY = "#d9d9d9"
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, dash and marker of one agent.
+    """Colour, dash and marker of one agent."""
 
-    Attributes:
-        colour: Colour on a light ground, as #rrggbb.
-        on_dark: Colour on a dark ground, as #rrggbb.
-        dash: Name of the dash in Plotly.
-        marker: Marker code of matplotlib.
-    """
-
-    colour: str
-    on_dark: str
-    dash: str
-    marker: str
+    colour: str  # colour on a light ground, as #rrggbb
+    on_dark: str  # colour on a dark ground, as #rrggbb
+    dash: str  # name of the dash in Plotly
+    marker: str  # marker code of matplotlib
 
     @property
     def line_style(self) -> Any:
@@ -155,7 +147,7 @@ def add_grid(axes: Any, axis: str = "both") -> None:
 
 
 def draw_heat(
-    axes: Any, table: FloatArray, *, label: str, norm: Any = None, bar: Bar = "beside", numbers: str | None = None
+    axes: Any, table: FloatArray, *, label: str, norm: Any = None, bar_below: bool = False, numbers: str | None = None
 ) -> None:
     """Draw a table (m, n) as a heat map with its scale, which has a label; row 0 is at the top, and NaN is grey.
 
@@ -164,10 +156,10 @@ def draw_heat(
     """
     axes.set_facecolor(_GREY)
     image = axes.imshow(np.ma.masked_invalid(table), cmap="viridis", norm=norm, aspect="auto", interpolation="nearest")
-    if bar == "beside":
-        axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.04, 1.0)), label=label)
-    else:
+    if bar_below:
         axes.figure.colorbar(image, ax=axes, label=label, location="bottom")
+    else:
+        axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.04, 1.0)), label=label)
     if numbers is None or table.size > _MOST_NUMBERS:
         return
     for (row, column), number in np.ndenumerate(table):

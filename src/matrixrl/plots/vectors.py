@@ -16,48 +16,26 @@ from matrixrl.play.monitor import coordinate_names
 from matrixrl.plots.style import COLOURS, REFERENCE, add_grid
 from matrixrl.records import FloatArray
 
-__all__ = [
-    "Plane",
-    "checked_coordinates",
-    "default_coordinates",
-    "draw_agent",
-    "draw_length_scales",
-    "draw_plane",
-    "last_path",
-    "plane_of",
-    "width_name",
-]
+__all__ = ["Plane", "checked_coordinates", "draw_agent", "draw_length_scales", "draw_plane", "plane_of", "width_name"]
 
 _GRID = 61
 _MARGIN = 0.15  # of the range of the states seen, on either side of it
 _FEW = 4  # fixed coordinates that a caption lists
-
-_NAMES_PER_INCH = 8.0
+_MANY_NAMES = 16  # names of length scales from which on they are small
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Value and width over two coordinates of the observation; the others are at their medians over the states seen.
+    """Value and width over two coordinates of the observation; the others are at their medians over the states seen."""
 
-    Attributes:
-        coordinates: The two coordinates.
-        x: (n,) values of the first one.
-        y: (m,) values of the second one.
-        value: (m, n) planned values.
-        width: (m, n) novelty (KernelControl) or width of the estimate (KernelMatrixRL).
-        seen: (k, 2) states seen.
-        path: (l, 2) states of the last episode, in order.
-        fixed: (p,) observation whose two coordinates vary.
-    """
-
-    coordinates: tuple[int, int]
-    x: FloatArray
-    y: FloatArray
-    value: FloatArray
-    width: FloatArray
-    seen: FloatArray
-    path: FloatArray
-    fixed: FloatArray
+    coordinates: tuple[int, int]  # the two coordinates
+    x: FloatArray  # (n,) values of the first one
+    y: FloatArray  # (m,) values of the second one
+    value: FloatArray  # (m, n) planned values
+    width: FloatArray  # (m, n) novelty (KernelControl) or width of the estimate (KernelMatrixRL)
+    seen: FloatArray  # (k, 2) states seen
+    path: FloatArray  # (l, 2) states of the last episode, in order
+    fixed: FloatArray  # (p,) observation whose two coordinates vary
 
 
 def default_coordinates(algorithm: VectorAlgorithm) -> tuple[int, int]:
@@ -120,9 +98,7 @@ def plane_of(
     return Plane((i, j), x, y, value, width, visited[:, (i, j)], last_path(algorithm)[:, (i, j)], fixed)
 
 
-def draw_plane(
-    axes: Any, plane: Plane, of: Literal["value", "width"], *, names: Sequence[str], title: str | None = None
-) -> Any:
+def draw_plane(axes: Any, plane: Plane, of: Literal["value", "width"], *, names: Sequence[str], title: str) -> Any:
     """Draw value or width as a heat map, with the states seen as dots and the last episode as a line.
 
     `names` are those of all coordinates. A second line of the title says where the other coordinates are.
@@ -148,19 +124,12 @@ def draw_plane(
     axes.set_ylim(plane.y[0], plane.y[-1])
     axes.set_xlabel(names[i])
     axes.set_ylabel(names[j])
-    first = title or ("planned value at the first step" if of == "value" else "width")
-    axes.set_title(first + _fixed_words(plane), fontsize=10)
-    return axes
-
-
-def _fixed_words(plane: Plane) -> str:
-    """Return the second line of a title: where the coordinates are that do not vary."""
     others = [k for k in range(len(plane.fixed)) if k not in plane.coordinates]
-    if not others:
-        return ""
-    if len(others) > _FEW:
-        return "\nother coordinates at their medians"
-    return "\nat " + ", ".join(f"x{k} = {plane.fixed[k]:.2g}".replace("-", "−") for k in others)
+    if others:
+        places = "at " + ", ".join(f"x{k} = {plane.fixed[k]:.2g}".replace("-", "−") for k in others)
+        title += "\n" + (places if len(others) <= _FEW else "other coordinates at their medians")
+    axes.set_title(title, fontsize=10)
+    return axes
 
 
 def draw_agent(
@@ -206,7 +175,7 @@ def draw_length_scales(axes: Any, scales: FloatArray, names: Sequence[str], *, n
     axes.xaxis.set_major_locator(LogLocator(subs=between))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_yticks(rows, names, fontsize=9 if len(names) <= _NAMES_PER_INCH * 2 else 6)
+    axes.set_yticks(rows, names, fontsize=9 if len(names) <= _MANY_NAMES else 6)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlabel("length scale, in units of half the range")
     count = len(fitted)

@@ -62,7 +62,7 @@ def test_kernel_ucb_mean_and_width_are_those_of_a_gaussian_process_for_each_acti
     ridge, length = 0.3, 0.4
     agent, states, actions, rewards = with_data(ridge=ridge, length_scale=length)
     line = np.linspace(-1, 1, 9)[:, None]
-    mean, width = agent.model.estimate()
+    mean, width = agent.model.reward_estimate()
     for a in range(2):
         own = actions == a
         process = GaussianProcessRegressor(RBF(length), alpha=ridge, optimizer=None)
@@ -82,7 +82,7 @@ def test_kernel_ucb_equals_the_dual_formula_with_correlated_actions_and_points_i
 
     seen = list(zip(states, actions, strict=True))
     gram = np.array([[kernel(*p, *q) for q in seen] for p in seen]) + 0.5 * np.eye(len(seen))
-    plan, (mean, width) = agent.plan(), agent.model.estimate()
+    plan, (mean, width) = agent.plan(), agent.model.reward_estimate()
     eta = np.sqrt(2 * np.log(2 * 100 * 2 / 0.2))
     best = np.zeros(9)
     for s in range(9):

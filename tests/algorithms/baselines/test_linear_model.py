@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.baselines.linear import LinearModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound
 from small_worlds import WORLDS, phi_rows, random_batch
 
 EPISODES = 7
@@ -15,7 +15,8 @@ REPLICAS = 2
 def played(name, rng, stages, ridge=1.0):
     """Return a world, the model after some episodes, and the episodes with rewards."""
     world = WORLDS[name](3)
-    model = LinearModel(world.features.phi, REPLICAS, world.mdp.horizon, ridge=ridge, stages=stages)
+    n_groups = world.mdp.horizon if stages == "separate" else 1
+    model = LinearModel(world.features.phi, REPLICAS, n_groups, ridge=ridge)
     seen = []
     for episode in range(EPISODES):
         batch = random_batch(world, rng, REPLICAS, world.mdp.horizon)
@@ -119,4 +120,5 @@ def test_oful_radius_equals_theorem_2():
     ratio = np.sqrt(np.linalg.det(v)) / np.sqrt(np.linalg.det(ridge * np.eye(3)))
     expected = noise * np.sqrt(2 * np.log(ratio / delta)) + np.sqrt(ridge) * norm
     logdet = np.array([np.linalg.slogdet(v / ridge)[1]])
-    assert oful_radius(logdet, delta=delta, noise=noise, ridge=ridge, norm=norm)[0] == pytest.approx(expected)
+    radius = EllipsoidSettings(delta=delta, ridge=ridge).oful_radius(logdet, noise=noise, norm=norm)
+    assert radius[0] == pytest.approx(expected)

@@ -9,7 +9,7 @@ from scipy import stats
 import matrixrl
 from matrixrl.algorithms.baselines import PSRL, UCRL2, tabular_model
 from matrixrl.algorithms.baselines.psrl import draw_distributions, draw_expectation
-from matrixrl.algorithms.baselines.tabular_model import ListModel, TabularModel
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play import Simulation
 from matrixrl.problems import FiniteMDP, Problem, tabular
@@ -28,7 +28,7 @@ def lists_everywhere(monkeypatch):
 @pytest.fixture
 def both(rng):
     """A table and lists after the same three episodes, with some steps not taken."""
-    models = TabularModel(B, A, S, horizon=H), ListModel(B, A, S, horizon=H)
+    models = [PairCounts(B, A, S, horizon=H, as_lists=as_lists) for as_lists in (False, True)]
     world = WORLDS["tabular"](3)
     for _ in range(3):
         batch, taken = random_batch(world, rng, B, H), rng.random((B, H)) < 0.7
@@ -51,12 +51,12 @@ def test_lists_hold_what_a_table_holds(both, rng):
 
 def test_restored_lists_are_the_same_to_the_bit_and_on_their_own(both, rng):
     _, lists = both
-    other, values = ListModel(B, A, S, horizon=H), rng.random((B, S))
+    other, values = PairCounts(B, A, S, horizon=H, as_lists=True), rng.random((B, S))
     other.load_state_dict(lists.state_dict())
     np.testing.assert_array_equal(other.next_value(values), lists.next_value(values))
     other.update(random_batch(WORLDS["tabular"](3), rng, B, H).steps(np.zeros((B, H))))
     assert other.counts.sum() == lists.counts.sum() + B * H
-    assert other.transitions.totals().sum() == lists.transitions.totals().sum() + B * H
+    assert other.lists.totals().sum() == lists.lists.totals().sum() + B * H
 
 
 def masked_mdp() -> FiniteMDP:
@@ -76,8 +76,8 @@ def test_agents_play_the_same_on_lists(bonus, monkeypatch):
         settings = {"preset": "tuned", "known_reward": False, **(bonus or {})}
         runs.append(Simulation(masked_mdp(), n_episodes=60, seeds=[0, 1], agent=agent, settings=settings))
         runs[-1].run()
-    assert isinstance(runs[0].algorithm.model, TabularModel)
-    assert isinstance(runs[1].algorithm.model, ListModel)
+    assert runs[0].algorithm.model.lists is None
+    assert runs[1].algorithm.model.lists is not None
     np.testing.assert_array_equal(runs[1].returns, runs[0].returns)
     np.testing.assert_allclose(runs[1].upper, runs[0].upper, atol=1e-11)
     plans = [run.algorithm.estimated_plan() for run in runs]
@@ -86,11 +86,11 @@ def test_agents_play_the_same_on_lists(bonus, monkeypatch):
 
 def test_large_problems_have_lists_and_small_ones_tables(monkeypatch):
     small, large = (tabular(n_states=n, n_actions=2, horizon=3).mdp for n in (30, 800))
-    assert isinstance(PSRL().start(Problem.of(small), seeds=[0]).model, TabularModel)
-    assert isinstance(PSRL().start(Problem.of(large), seeds=[0]).model, ListModel)
+    assert PSRL().start(Problem.of(small), seeds=[0]).model.lists is None
+    assert PSRL().start(Problem.of(large), seeds=[0]).model.lists is not None
     monkeypatch.setattr(tabular_model, "LARGEST_TABLE", 0)  # UCRL2 needs the whole ball around P̂ all the same
     middle = tabular(n_states=20, n_actions=2, horizon=3).mdp
-    assert isinstance(UCRL2().start(Problem.of(middle), seeds=[0]).model, TabularModel)
+    assert UCRL2().start(Problem.of(middle), seeds=[0]).model.lists is None
 
 
 @pytest.mark.usefixtures("lists_everywhere")

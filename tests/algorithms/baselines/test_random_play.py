@@ -55,5 +55,5 @@ def test_a_plan_promises_nothing_and_has_no_table(agent):
     assert np.isnan(agent.upper(plan)).tolist() == [True, True]
     with pytest.raises(InvalidInput, match=r"^problem must have numbered states for a table of actions; got vectors"):
         agent.policy_table(plan)
-    with pytest.raises(InvalidInput, match="does not fit"):
+    with pytest.raises(InvalidInput, match="the arrays must be"):
         agent.plan_from_arrays({"policy": np.zeros((1, 5, 2))})

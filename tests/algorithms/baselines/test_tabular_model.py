@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from algorithms.playing import started
-from matrixrl.algorithms.baselines.tabular_model import TabularModel
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.records import Steps
 from small_worlds import WORLDS, random_batch
 from tolerances import EXACT
@@ -17,7 +17,7 @@ S, A, H, B = 5, 3, 4, 2
 @pytest.fixture
 def counted(rng):
     """A model after three episodes with some steps not taken, and the steps that were: (b, h, s, a, s', r)."""
-    model = TabularModel(B, A, S, horizon=H)
+    model = PairCounts(B, A, S, horizon=H)
     world, steps = WORLDS["tabular"](3), []
     for _ in range(3):
         batch = random_batch(world, rng, B, H)
@@ -70,7 +70,7 @@ def test_mean_rewards_are_means_and_zero_before_the_first_visit(counted):
 
 def test_a_restored_model_is_the_same_to_the_bit_and_on_its_own(counted):
     model, _ = counted
-    other = TabularModel(B, A, S, horizon=H)
+    other = PairCounts(B, A, S, horizon=H)
     other.load_state_dict(model.state_dict())
     assert np.array_equal(other.transition_mean, model.transition_mean)
     start = np.zeros((B, 1), int)

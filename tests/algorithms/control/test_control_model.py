@@ -6,8 +6,7 @@ import numpy as np
 
 from matrixrl.algorithms.control.model import Dynamics, Observed, fit_dynamics
 from matrixrl.algorithms.control.plan import ActionGrid
-from matrixrl.algorithms.control.values import ValueFunction
-from matrixrl.algorithms.control.world import END_GRID, EndSteps, WorldModel, end_kernel, fit_arrivals, simulate
+from matrixrl.algorithms.control.world import END_GRID, ValueFunction, WorldModel, end_kernel, fit_arrivals, simulate
 from matrixrl.features.kernels import rbf
 from matrixrl.spaces import DiscreteCodec
 
@@ -15,7 +14,7 @@ from matrixrl.spaces import DiscreteCodec
 def ends_at_a_threshold(rng, n):
     """Return ends of episodes whose first coordinate exceeds 0.5."""
     before = np.column_stack([rng.uniform(0.45, 0.5, n), rng.uniform(-1, 1, (n, 3))])
-    return EndSteps(before, before + np.array([0.06, 0.0, 0.0, 0.0]), rng.normal(size=n))
+    return before, before + np.array([0.06, 0.0, 0.0, 0.0]), rng.normal(size=n)
 
 
 def world_of(seed=0, bonus=0.1):
@@ -92,7 +91,7 @@ def test_simulated_episodes_without_mistakes_show_a_plan_that_gets_stuck():
     trend[3, 0], trend[1, 1] = 0.05, 1.0  # the second action moves; the reward is the position
     limits = np.array([[-9.0, -9.0], [9.0, 9.0]])
     dynamics = Dynamics(np.ones(3), np.zeros((1, 3)), trend, np.zeros((1, 2)), limits, np.zeros(2))
-    none = EndSteps(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
+    none = np.empty((0, 1)), np.empty((0, 1)), np.empty(0)
     world = WorldModel(dynamics, fit_arrivals(np.zeros((1, 1)), none, np.random.default_rng(0)), 0.0)
     flat = ValueFunction(np.zeros((1, 1)), *(np.zeros(shape) for shape in ((horizon, 1), horizon, horizon, horizon)))
     grid = ActionGrid.of(DiscreteCodec(2), 5)

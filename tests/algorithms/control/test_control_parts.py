@@ -7,8 +7,7 @@ import pytest
 
 from matrixrl.algorithms.control.model import Observed, fit_dynamics, usual_rows
 from matrixrl.algorithms.control.plan import ActionGrid
-from matrixrl.algorithms.control.values import Backups, backward, outlook, value_points
-from matrixrl.algorithms.control.world import EndSteps, fit_arrivals
+from matrixrl.algorithms.control.world import Backups, backward, fit_arrivals, outlook, value_points
 from matrixrl.features.kernels import rbf
 from matrixrl.spaces import BoxCodec, DiscreteCodec
 
@@ -67,7 +66,7 @@ def test_noise_is_not_taken_for_impacts():
 
 def test_novelty_is_the_posterior_variance_of_a_gaussian_process():
     seen, new = pairs(n=30)[:, :2], 2.0 * pairs(seed=1, n=50)[:, :2]
-    none = EndSteps(seen[:0], seen[:0], np.empty(0))
+    none = seen[:0], seen[:0], np.empty(0)
     found = fit_arrivals(seen, none, np.random.default_rng(0)).novelty(new)
     k = rbf(new, seen)
     direct = 1.0 - (k * np.linalg.solve(rbf(seen, seen) + 1e-3 * np.eye(30), k.T).T).sum(axis=1)
@@ -81,7 +80,7 @@ def test_ends_that_were_seen_are_ends_and_the_states_before_them_are_not():
     before = np.column_stack([np.full(8, 0.495), rng.uniform(-1, 1, 8)])
     after = before + np.array([0.01, 0.0])
     pay = np.linspace(1.0, 2.0, 8)
-    arrivals = fit_arrivals(states, EndSteps(before, after, pay), rng)
+    arrivals = fit_arrivals(states, (before, after, pay), rng)
     assert (arrivals.ends(after)[0] > 0.5).all()
     assert (arrivals.ends(before)[0] < 0.5).all()
     assert (arrivals.ends(states)[0] > 0.5).mean() < 0.05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets
 from matrixrl.algorithms.baselines.kernel_ucbvi import rbf
-from matrixrl.algorithms.baselines.linear import EllipsoidSettings, RewardModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound
 from matrixrl.checks import fail
 from matrixrl.features import kernel_features
 from matrixrl.linalg import lost_digits
@@ -36,7 +37,7 @@ class BanditSettings(EllipsoidSettings):
 class LinearBandit(Baseline):
     """Greedy in φᵀθ̂ + radius · √(φᵀA⁻¹φ), where episodes have one step."""
 
-    model: RewardModel
+    model: LinearModel
 
     def _check_problem(self, problem: Problem) -> None:
         """Refuse a problem whose episodes have more than one step."""
@@ -45,12 +46,10 @@ class LinearBandit(Baseline):
         if horizon != 1:
             fail("horizon", f"must be 1 for {self.name}, a bandit algorithm", horizon, "Use lsvi-ucb instead.")
 
-    def make_model(self) -> RewardModel:
-        """Return the regression of rewards."""
-        return RewardModel(self.features.phi, self.n_replicas, self.settings.ridge)
+    def make_model(self) -> LinearModel:
+        return LinearModel(self.features.phi, self.n_replicas, ridge=self.settings.ridge, rewards_only=True)
 
     def _start_size(self, problem: Problem) -> float:
-        """Return the size of the design, if it is a matrix."""
         d, _ = problem.dimensions
         return 0.0 if d == problem.finite_task.n_pairs else float(d * d)
 
@@ -59,18 +58,17 @@ class LinearBandit(Baseline):
 
         Its values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
         """
-        mean, width = self.model.estimate()
-        upper = mean + self.radius()[:, None, None] * width
+        mean, width = self.model.reward_estimate()
+        upper = mean + np.reshape(self.radius(), (-1, 1, 1)) * width
         return self.induct(lambda _, __: upper)
 
-    def radius(self) -> FloatArray:
-        """Return the radius of the ellipsoid around θ̂: (B,)."""
-        constant = self.settings.radius == "constant"
-        return np.full(self.n_replicas, self.settings.scale) if constant else self.paper_radius()
+    def radius(self) -> FloatArray | float:
+        """Return the radius of the ellipsoid around θ̂: one of each replica (B,), or one for all."""
+        return self.settings.scale if self.settings.radius == "constant" else self.paper_radius()
 
-    def paper_radius(self) -> FloatArray:
-        """Return the radius of the paper, times the factor `scale`: (B,)."""
-        raise NotImplementedError
+    @abstractmethod
+    def paper_radius(self) -> FloatArray | float:
+        """Return the radius of the paper, times the factor `scale`."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ class LinUCB(LinearBandit):
     no_proof = None
 
     def begin(self) -> None:
-        """Bound the norm of θ*."""
         super().begin()
         self._implied_norm = norm_bound(self._part.phi)
         self.norm = self._implied_norm if self.settings.norm is None else self.settings.norm
@@ -119,11 +116,9 @@ class LinUCB(LinearBandit):
 
     def paper_radius(self) -> FloatArray:
         """Return the radius of Theorem 2 with R = ½, as rewards are in [0, 1] (Hoeffding's lemma): (B,)."""
-        chosen, design = self.settings, self.model.design
-        full = oful_radius(design.logdet, delta=chosen.delta, noise=0.5, ridge=chosen.ridge, norm=self.norm)
-        more = design.moment_error  # docs/proofs.md, section 18
-        scaled: FloatArray = chosen.scale * full if more is None else chosen.scale * full + more
-        return scaled
+        radius = self.settings.scale * self.settings.oful_radius(self.model.design.logdet, noise=0.5, norm=self.norm)
+        more = self.model.design.moment_error  # docs/proofs.md, section 18
+        return radius if more is None else radius + more
 
 
 @dataclass(frozen=True)
@@ -167,7 +162,7 @@ class KernelUCB(LinearBandit):
         ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
         return replace(problem, features=features, pseudo=features.psi.pseudo)
 
-    def paper_radius(self) -> FloatArray:
-        """Return η = √(2 ln(2TA/δ)) of Theorem 1 (Valko et al. 2013); widths are σ/√γ as in their Algorithm 1: (B,)."""
+    def paper_radius(self) -> float:
+        """Return η = √(2 ln(2TA/δ)) of Theorem 1 (Valko et al. 2013); widths are σ/√γ as in their Algorithm 1."""
         most = self.task.n_actions if self.frame.allowed is None else int(self.frame.allowed.sum(axis=0).max())
-        return np.full(self.n_replicas, self.settings.scale * math.sqrt(2.0 * self.log_term(2.0 * most)))
+        return self.settings.scale * math.sqrt(2.0 * self.log_term(2.0 * most))

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.baselines.tabular_model import PairCounts, count_model
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption, refuted_rewards
@@ -17,7 +19,7 @@ from matrixrl.features import Features
 from matrixrl.records import FloatArray, Guarantee, Plan, Steps
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
-__all__ = ["POSITIVE", "Baseline", "BaselineSettings", "BonusSettings", "Presets", "ScaledSettings"]
+__all__ = ["POSITIVE", "Baseline", "BaselineSettings", "BonusSettings", "Presets", "ScaledSettings", "StagedSettings"]
 
 Presets = Mapping[str, Mapping[str, Any]]
 """Values of settings by the name of a preset."""
@@ -63,6 +65,21 @@ class ScaledSettings(BaselineSettings):
 
 
 @dataclass(frozen=True)
+class StagedSettings(ScaledSettings):
+    """Settings of an algorithm whose paper lets P depend on the stage."""
+
+    stages: str = setting(
+        "separate",
+        'Whether each stage has its own data ("separate") or all share them ("pooled").',
+        one_of(("pooled", "separate")),
+    )
+
+    def n_groups(self, horizon: int) -> int:
+        """Return the number of models of one replica."""
+        return 1 if self.stages == "pooled" else horizon
+
+
+@dataclass(frozen=True)
 class BonusSettings(ScaledSettings):
     """Settings of an algorithm whose bonus or radius may fail with a small probability."""
 
@@ -99,11 +116,12 @@ class Baseline(FiniteAlgorithm):
         assert self.problem.features is not None
         self.features = self.problem.features
         self.model = self.make_model() if "model" in self.learned_parts else None
-        self.steps_at_once = 1 if self.model is None else int(self.model.steps_at_once)
+        is_staged = isinstance(self.settings, StagedSettings) and self.settings.stages == "separate"
+        self.steps_at_once = 1 if self.model is None or is_staged else int(self.model.steps_at_once)
 
     def make_model(self) -> Any:
         """Return the model without data."""
-        return count_model(self.task, self.n_replicas)
+        return PairCounts(self.n_replicas, self.task.n_actions, self.task.n_states)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -168,6 +186,13 @@ class Baseline(FiniteAlgorithm):
             return plan
         return self._greedy_in_counts(lowest_first(self.task.n_actions, self.n_replicas))
 
+    def reward_bound(self, radius: FloatArray) -> FloatArray:
+        """Return the rewards (A, S) if they are known, else their means plus radii (B, A, S), at most 1."""
+        if self.settings.known_reward:
+            return self.unit_reward
+        bound: FloatArray = np.minimum(self.model.reward_mean() + radius, 1.0)
+        return bound
+
     def _greedy_in_counts(self, rankings: FloatArray | None = None) -> Plan:
         """Return the best plan of P̂ and the rewards, known or observed; ties by rankings, drawn by default.
 
@@ -178,14 +203,12 @@ class Baseline(FiniteAlgorithm):
         return self.induct(lambda _, values: model.next_value(values) + reward, rankings=rankings)
 
     def learned(self) -> Arrays:
-        """Return what was learned, as named arrays."""
         arrays = super().learned()
         for part in self.learned_parts:
             arrays.update(getattr(self, part).state_dict())
         return arrays
 
     def load_learned(self, arrays: Arrays) -> None:
-        """Take back what `learned` returned."""
         for part in self.learned_parts:
             getattr(self, part).load_state_dict(arrays)
         super().load_learned(arrays)

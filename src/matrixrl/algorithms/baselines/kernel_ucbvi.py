@@ -8,24 +8,20 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets, ScaledSettings
-from matrixrl.algorithms.baselines.linear import STAGES
-from matrixrl.algorithms.baselines.tabular_model import TabularModel
+from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets, StagedSettings
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.problems import Problem
-from matrixrl.records import FloatArray, Plan, Steps
-from matrixrl.settings import one_of, optional, real, setting
+from matrixrl.records import FloatArray, Plan
+from matrixrl.settings import optional, real, setting
 
 __all__ = ["KernelUCBVI", "rbf"]
 
 
 @dataclass(frozen=True)
-class KernelUCBVISettings(ScaledSettings):
+class KernelUCBVISettings(StagedSettings):
     """Settings of Kernel-UCBVI."""
 
-    stages: str = setting(
-        "separate", 'Whether each stage has its own counts ("separate") or all share them ("pooled").', one_of(STAGES)
-    )
     bandwidth: float | None = setting(
         None,
         "Bandwidth σ of the Gaussian kernel, in the unit of the points; N^(−1/(2p+1)) by default, where p is their "
@@ -65,19 +61,15 @@ class KernelUCBVI(Baseline):
     _smaller_remedy = (
         'Use stages="pooled", fewer states or fewer seeds; kernel-matrix-rl needs no table of transitions.'
     )
-    model: TabularModel
+    model: PairCounts
+    estimated_plan = FiniteAlgorithm.estimated_plan  # which refuses: smoothed counts are no estimated model
 
-    def make_model(self) -> TabularModel:
-        """Return counts, to which a stage with its own data is one more replica."""
+    def make_model(self) -> PairCounts:
         task = self.task
-        self._groups = 1 if self.settings.stages == "pooled" else task.horizon
-        model = TabularModel(self.n_replicas * self._groups, task.n_actions, task.n_states)
-        if self._groups > 1:
-            model.steps_at_once = 1
-        return model
+        self._groups = self.settings.n_groups(task.horizon)  # a stage with its own data is one more replica
+        return PairCounts(self.n_replicas * self._groups, task.n_actions, task.n_states, as_lists=False)
 
     def begin(self) -> None:
-        """Compute the kernel between all states."""
         super().begin()
         task, settings = self.task, self.settings
         points = self.problem.state_points()
@@ -86,14 +78,8 @@ class KernelUCBVI(Baseline):
         self.similarity[: len(points), : len(points)] = rbf(points, points, self.bandwidth)
 
     def _start_size(self, problem: Problem) -> float:
-        """Return the size of the tables of next states."""
         task = problem.finite_task
-        groups = 1 if self.settings.stages == "pooled" else task.horizon
-        return float(groups * task.n_actions * task.n_states**2)
-
-    def estimated_plan(self) -> Plan:
-        """Refuse: smoothed counts are no estimated model."""
-        return FiniteAlgorithm.estimated_plan(self)  # type: ignore[no-any-return]
+        return float(self.settings.n_groups(task.horizon) * task.n_actions * task.n_states**2)
 
     def make_plan(self) -> Plan:
         """Return the plan of Q = r̂ + P̂V + bonus with V ≤ H − h."""
@@ -115,19 +101,8 @@ class KernelUCBVI(Baseline):
 
         return self.induct(q_of)
 
-    def learn_episode(self, steps: Steps) -> None:
-        """Count the steps that were taken, those of each stage by themselves if stages are separate."""
-        shape = (self.n_replicas * self._groups, -1)
-        states, actions, following = (x.reshape(shape) for x in (steps.states, steps.actions, steps.next_states))
-        rewards, taken = steps.rewards.reshape(shape), steps.taken.reshape(shape)
-        self.model.update(Steps.of(states, actions, rewards, following, taken=taken))
-
 
 def rbf(x: FloatArray, y: FloatArray, length_scale: float) -> FloatArray:
-    """Return exp(−‖x − y‖²/2ℓ²) of all pairs of rows: (n, p), (m, p) → (n, m).
-
-    >>> rbf(np.zeros((1, 2)), np.ones((1, 2)), length_scale=1.0).round(6)
-    array([[0.367879]])
-    """
+    """Return exp(−‖x − y‖²/2ℓ²) of all pairs of rows: (n, p), (m, p) → (n, m)."""
     similar: FloatArray = np.exp(-0.5 * cdist(x, y, "sqeuclidean") / length_scale**2)
     return similar

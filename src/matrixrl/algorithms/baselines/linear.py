@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, BonusSettings, Presets, ScaledSettings
+from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, BonusSettings, Presets, StagedSettings
 from matrixrl.algorithms.baselines.tabular_model import STEPS_AT_ONCE
 from matrixrl.core.greedy import lowest_first
 from matrixrl.features import OneHotPhi, OneHotPsi, Phi
@@ -18,23 +18,15 @@ from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import flag, one_of, setting
 
-__all__ = ["LSVIUCB", "RLSVI", "STAGES", "EllipsoidSettings", "LinearModel", "RewardModel", "norm_bound", "oful_radius"]
-
-STAGES = ("pooled", "separate")
-"""One regression for all stages (P is the same at each), or one for each stage as in papers where it may differ."""
+__all__ = ["LSVIUCB", "RLSVI", "EllipsoidSettings", "LinearModel", "norm_bound"]
 
 _ENTRIES = 1 << 22  # numbers of the features of steps that are added together
 
 
 @dataclass(frozen=True)
-class LinearSettings(ScaledSettings):
+class LinearSettings(StagedSettings):
     """Settings of least-squares value iteration."""
 
-    stages: str = setting(
-        "separate",
-        'Whether each stage has its own regression ("separate") or all share one ("pooled").',
-        one_of(STAGES),
-    )
     ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
     clip: bool = setting(False, "Whether values are clipped to [0, H − h].", flag)
 
@@ -45,93 +37,59 @@ class EllipsoidSettings(BonusSettings):
 
     ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
 
+    def oful_radius(self, logdet: FloatArray, *, noise: float, norm: float) -> FloatArray:
+        r"""Return \(R\sqrt{2\ln(1/\delta) + \ln\det(A/\lambda)} + \sqrt{\lambda}\,S\): (B,).
 
-class RewardModel:
-    """Ridge regression of unit rewards on φ(s, a).
-
-    Args:
-        phi: Features φ of pairs.
-        n_replicas: Number of replicas B.
-        ridge: Regularisation λ of A = λI + Σ φφᵀ.
-
-    >>> from matrixrl.features import OneHotPhi
-    >>> regression = RewardModel(OneHotPhi(n_states=2, n_actions=1), n_replicas=1, ridge=1.0)
-    >>> start = np.zeros((1, 3), dtype=int)
-    >>> regression.update(Steps.of(start, start, np.ones((1, 3)), start))
-    >>> regression.estimate()  # 3 / (1 + 3) and 1 / √(1 + 3) at the pair that was visited
-    (array([[[0.75, 0.  ]]]), array([[[0.5, 1. ]]]))
-    """
-
-    def __init__(self, phi: Phi, n_replicas: int, ridge: float) -> None:
-        self.phi = phi
-        self.design = phi.design(n_replicas, ridge)
-        self.reward_moment = np.zeros((n_replicas, phi.d))
-        self.steps_at_once = STEPS_AT_ONCE if isinstance(phi, OneHotPhi) else max(1, _ENTRIES // phi.d)
-
-    def update(self, steps: Steps) -> None:
-        """Add steps with unit rewards; the reward of a step that was not taken must be 0."""
-        shape = (len(self.reward_moment), -1)
-        pairs = self.phi.pairs(steps.states, steps.actions).reshape(shape)
-        self.design.update(pairs, steps.weights.reshape(shape))
-        self.phi.accumulate_rewards(self.reward_moment, pairs, steps.rewards.reshape(shape))
-
-    def estimate(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean φᵀθ̂ and the width √(φᵀA⁻¹φ) of every pair, each (B, A, S)."""
-        mean = self.phi.dot(self.design.solve(self.reward_moment[:, :, None])[:, :, 0])
-        return mean, np.sqrt(np.maximum(self.design.width_sq, 0.0)).reshape(mean.shape)
-
-    def state_dict(self) -> Arrays:
-        """Return everything that was learned."""
-        return {"reward_moment": self.reward_moment, **self.design.arrays()}
-
-    def load_state_dict(self, arrays: Arrays) -> None:
-        """Copy what `state_dict` returned."""
-        own = {name: arrays[name].copy() for name in self.state_dict()}
-        self.design.restore(own)
-        self.reward_moment = own["reward_moment"]
+        This is Theorem 2 of Abbasi-Yadkori et al. 2011 for noise of sub-Gaussian size R and weights of norm at most S.
+        """
+        most: FloatArray = noise * np.sqrt(2.0 * math.log(1.0 / self.delta) + logdet) + math.sqrt(self.ridge) * norm
+        return most
 
 
-class LinearModel(RewardModel):
-    r"""Ridge regression of r + V(s') on φ(s, a), for every V at once.
+class LinearModel:
+    r"""Ridge regression of r + V(s') on φ(s, a), for every V at once, or of r alone.
 
     There are finitely many states, so \(\sum_\tau \phi_\tau V(s'_\tau) = C V\) with the cross moment
     \(C = \sum_\tau \phi_\tau e_{s'_\tau}^\top\) of one-hot next states. Weights
     \(w = A^{-1}(\sum \phi r + C V)\) therefore never need the past transitions again: the cost of an episode does not
     depend on how many came before.
 
-    Args:
-        phi: Features φ of pairs.
-        n_replicas: Number of replicas B.
-        horizon: Horizon H.
-        ridge: Regularisation λ of A = λI + Σ φφᵀ.
-        stages: "pooled" or "separate".
-
-    Attributes:
-        steps_at_once: Number of steps that may be added together; one episode if every stage has its own regression.
+    A replica has `n_groups` regressions: H if each stage has its own, else 1. With `rewards_only`, C is left out.
 
     >>> from matrixrl.features import OneHotPhi
-    >>> model = LinearModel(OneHotPhi(n_states=2, n_actions=1), n_replicas=1, horizon=2)
+    >>> model = LinearModel(OneHotPhi(n_states=2, n_actions=1), n_replicas=1)
     >>> states, after = np.array([[0, 1]]), np.array([[1, 0]])
     >>> model.update(Steps.of(states, np.zeros((1, 2), dtype=int), np.array([[0.0, 1.0]]), after))
     >>> model.weights(0, np.array([[2.0, 4.0]]), with_reward=True)  # (0 + 4) / 2 and (1 + 2) / 2
     array([[2. , 1.5]])
     """
 
-    def __init__(self, phi: Phi, n_replicas: int, horizon: int, *, ridge: float = 1.0, stages: str = "pooled") -> None:
-        self.n_replicas, self.n_groups = n_replicas, 1 if stages == "pooled" else horizon
+    def __init__(
+        self, phi: Phi, n_replicas: int, n_groups: int = 1, *, ridge: float = 1.0, rewards_only: bool = False
+    ) -> None:
+        self.phi, self.n_replicas, self.n_groups = phi, n_replicas, n_groups
         # To the linear algebra a stage with its own data is one more replica.
-        super().__init__(phi, n_replicas * self.n_groups, ridge)
-        self.cross_moment = np.zeros((*self.reward_moment.shape, phi.n_states))
+        self.design = phi.design(n_replicas * n_groups, ridge)
+        self.reward_moment = np.zeros((n_replicas * n_groups, phi.d))  # Σ φr
+        self.cross_moment = np.zeros((*self.reward_moment.shape, 0 if rewards_only else phi.n_states))  # C
         self._psi = OneHotPsi(phi.n_states)
-        if self.n_groups > 1:
-            self.steps_at_once = 1
+        self.steps_at_once = STEPS_AT_ONCE if isinstance(phi, OneHotPhi) else max(1, _ENTRIES // phi.d)
 
     def update(self, steps: Steps) -> None:
-        """Add one episode of H steps, or any number of steps if all stages share one regression."""
-        super().update(steps)
-        shape = (len(self.cross_moment), -1)
-        pairs, following = self.phi.pairs(steps.states, steps.actions).reshape(shape), steps.next_states.reshape(shape)
-        self.phi.accumulate(self.cross_moment, self._psi, pairs, following, steps.weights.reshape(shape))
+        """Add steps with unit rewards, those of one episode if stages have regressions of their own.
+
+        The reward of a step that was not taken must be 0.
+        """
+        every = self.phi.pairs(steps.states, steps.actions), steps.next_states, steps.rewards, steps.weights
+        pairs, following, rewards, weights = (part.reshape(len(self.reward_moment), -1) for part in every)
+        self.design.update(pairs, weights)
+        self.phi.accumulate_rewards(self.reward_moment, pairs, rewards)
+        if self.cross_moment.shape[2]:
+            self.phi.accumulate(self.cross_moment, self._psi, pairs, following, weights)
+
+    def reward_estimate(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean φᵀθ̂ of the reward and the width √(φᵀA⁻¹φ) of every pair, each (B, A, S)."""
+        return self.phi.dot(self.design.solve(self.reward_moment[:, :, None])[:, :, 0]), self.widths(0)
 
     def weights(self, stage: int, values: FloatArray, *, with_reward: bool) -> FloatArray:
         """Return A⁻¹(Σφr + CV), or A⁻¹CV without the reward: values (B, S) → (B, d)."""
@@ -161,46 +119,24 @@ class LinearModel(RewardModel):
         drawn: FloatArray = np.linalg.solve(upper, z).transpose(0, 2, 1).reshape(normals.shape)
         return drawn
 
-    def state_dict(self) -> Arrays:
-        """Return everything that was learned."""
-        return {"cross_moment": self.cross_moment, **super().state_dict()}
-
-    def load_state_dict(self, arrays: Arrays) -> None:
-        """Copy what `state_dict` returned."""
-        super().load_state_dict(arrays)
-        self.cross_moment = arrays["cross_moment"].copy()
-
     def _of(self, stage: int, array: FloatArray) -> FloatArray:
         """Return the part of a stage: (B·groups, …) → (B, …)."""
         if self.n_groups == 1:
             return array
         return array.reshape(self.n_replicas, self.n_groups, *array.shape[1:])[:, stage]
 
+    def state_dict(self) -> Arrays:
+        moments = {"reward_moment": self.reward_moment, "cross_moment": self.cross_moment}
+        return {**moments, **self.design.arrays()}
 
-def oful_radius(logdet: FloatArray, *, delta: float, noise: float, ridge: float, norm: float) -> FloatArray:
-    r"""Return \(R\sqrt{2\ln(1/\delta) + \ln\det(A/\lambda)} + \sqrt{\lambda}\,S\) (Abbasi-Yadkori et al. 2011, Thm 2).
-
-    Args:
-        logdet: (B,) ln det(A/λ).
-        delta: Probability δ with which the radius may fail.
-        noise: Sub-Gaussian size R of the noise.
-        ridge: Regularisation λ.
-        norm: Bound S on the norm of the true weights.
-
-    >>> float(oful_radius(np.zeros(1), delta=math.exp(-2.0), noise=0.5, ridge=4.0, norm=1.0)[0])
-    3.0
-    """
-    radius: FloatArray = noise * np.sqrt(2.0 * math.log(1.0 / delta) + logdet) + math.sqrt(ridge) * norm
-    return radius
+    def load_state_dict(self, arrays: Arrays) -> None:
+        own = {name: arrays[name].copy() for name in self.state_dict()}
+        self.design.restore(own)
+        self.reward_moment, self.cross_moment = own["reward_moment"], own["cross_moment"]
 
 
 def norm_bound(phi: Phi) -> float:
-    """Return a bound on ‖θ‖ of any θ with |φᵀθ| ≤ 1 at all pairs: λ_min(Σ w φφᵀ)^(−½) with weights that sum to one.
-
-    >>> from matrixrl.features import OneHotPhi
-    >>> round(norm_bound(OneHotPhi(n_states=8, n_actions=2)), 12)
-    4.0
-    """
+    """Return a bound on ‖θ‖ of any θ with |φᵀθ| ≤ 1 at all pairs: λ_min(Σ w φφᵀ)^(−½) with weights that sum to one."""
     return 1.0 / math.sqrt(phi.smallest_design_eigenvalue())
 
 
@@ -211,25 +147,23 @@ class LeastSquares(Baseline):
     model: LinearModel
 
     def make_model(self) -> LinearModel:
-        """Return the regressions."""
-        phi, chosen = self.features.phi, self.settings
-        return LinearModel(phi, self.n_replicas, self.task.horizon, ridge=chosen.ridge, stages=chosen.stages)
+        n_groups = self.settings.n_groups(self.task.horizon)
+        return LinearModel(self.features.phi, self.n_replicas, n_groups, ridge=self.settings.ridge)
 
     def _start_size(self, problem: Problem) -> float:
-        """Return the size of Σ φψᵀ of all regressions."""
-        d, groups = problem.dimensions[0], 1 if self.settings.stages == "pooled" else problem.task.horizon
-        return float(groups * d * max(d, problem.finite_task.n_states))
+        d, n_groups = problem.dimensions[0], self.settings.n_groups(problem.task.horizon)
+        return float(n_groups * d * max(d, problem.finite_task.n_states))
+
+    def q(self, h: int, values: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
+        """Return the estimate of Q_h, whose weights are shifted by (B, d): values (B, S) → (B, A, S)."""
+        known = self.settings.known_reward
+        q = self.features.phi.dot(self.model.weights(h, values, with_reward=not known) + shift)
+        return q + self.unit_reward if known else q
 
     def estimated_plan(self) -> Plan:
         """Return the plan that is greedy in the least-squares estimate of Q, without bonus or noise."""
-        phi, known = self.features.phi, self.settings.known_reward
-
-        def q_of(h: int, values: FloatArray) -> FloatArray:
-            q = phi.dot(self.model.weights(h, values, with_reward=not known))
-            return q + self.unit_reward if known else q
-
         rankings = lowest_first(self.task.n_actions, self.n_replicas)
-        return self.induct(q_of, cap=self.settings.clip, rankings=rankings)
+        return self.induct(self.q, cap=self.settings.clip, rankings=rankings)
 
 
 @dataclass(frozen=True)
@@ -263,14 +197,11 @@ class LSVIUCB(LeastSquares):
 
     def make_plan(self) -> Plan:
         """Return the plan of Q = min(wᵀφ + β√(φᵀA⁻¹φ), H) (Jin et al. 2020, Algorithm 1, lines 4 to 7)."""
-        task, phi, known, beta = self.task, self.features.phi, self.settings.known_reward, self.beta()
+        phi, known, beta, most = self.model.phi, self.settings.known_reward, self.beta(), float(self.task.horizon)
 
         def q_of(h: int, values: FloatArray) -> FloatArray:
-            q = beta * self.model.widths(h)
-            q += phi.dot(self.model.weights(h, values, with_reward=not known))
-            if known:
-                q += self.unit_reward
-            return np.minimum(q, float(task.horizon), out=q)
+            q = beta * self.model.widths(h) + phi.dot(self.model.weights(h, values, with_reward=not known))
+            return np.minimum(q + self.unit_reward if known else q, most)
 
         return self.induct(q_of, cap=self.settings.clip)
 
@@ -332,15 +263,13 @@ class RLSVI(LeastSquares):
 
     def make_plan(self) -> Plan:
         """Draw the weights of every stage and return the plan that is greedy in them."""
-        task, phi, known = self.task, self.features.phi, self.settings.known_reward
-        normals = np.stack([rng.standard_normal((task.horizon, phi.d)) for rng in self.streams["agent"]])
+        task, known = self.task, self.settings.known_reward
+        normals = np.stack([rng.standard_normal((task.horizon, self.model.phi.d)) for rng in self.streams["agent"]])
         noise = self.sigma() * self.model.scatter(normals)
 
         def q_of(h: int, values: FloatArray) -> FloatArray:
             if known and h == task.horizon - 1:  # nothing is uncertain about the last step
                 return np.tile(self.unit_reward, (self.n_replicas, 1, 1))
-            # Osband et al. 2016, Algorithm 1, lines 4 to 6
-            q = phi.dot(self.model.weights(h, values, with_reward=not known) + noise[:, h])
-            return q + self.unit_reward if known else q
+            return self.q(h, values, noise[:, h])  # Osband et al. 2016, Algorithm 1, lines 4 to 6
 
         return self.induct(q_of, cap=self.settings.clip)

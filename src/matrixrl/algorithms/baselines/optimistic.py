@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, BonusSettings, Presets
-from matrixrl.algorithms.baselines.tabular_model import PairCounts, TabularModel, count_model
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.core.greedy import greedy_actions, random_rankings, tie_weights
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Problem
@@ -33,26 +33,21 @@ class OptimisticQSettings(BonusSettings):
 
 
 class OptimisticQ(Baseline):
-    """An algorithm that learns Q of every stage from a cap downwards.
-
-    Attributes:
-        q: (B, H, A, S) upper bounds on Q*.
-    """
+    """An algorithm that learns Q of every stage from a cap downwards."""
 
     settings: OptimisticQSettings
+    q: FloatArray  # (B, H, A, S) upper bounds on Q*
     no_proof = None
 
     def begin(self) -> None:
-        """Start Q at its cap."""
         super().begin()
         frame = self.frame
         is_full = self.settings.cap == "horizon"
         self._cap: FloatArray = np.full(frame.horizon, float(frame.horizon)) if is_full else frame.lefts()
         shape = (self.n_replicas, frame.horizon, frame.n_actions, frame.n_states)
-        self.q: FloatArray = np.broadcast_to(self._cap[:, None, None], shape).copy()
+        self.q = np.broadcast_to(self._cap[:, None, None], shape).copy()
 
     def _start_size(self, problem: Problem) -> float:
-        """Return the size of Q."""
         return float(problem.task.horizon * problem.task.n_actions * problem.finite_task.n_states)
 
 
@@ -93,8 +88,8 @@ class UCBVI(OptimisticQ):
     model: PairCounts
 
     def make_model(self) -> PairCounts:
-        """Return counts, those of stages too if Algorithm 4 needs them."""
-        return count_model(self.task, self.n_replicas, by_stage=self.settings.bonus == "bernstein")
+        horizon = self.task.horizon if self.settings.bonus == "bernstein" else None  # Algorithm 4 needs visits by stage
+        return PairCounts(self.n_replicas, self.task.n_actions, self.task.n_states, horizon=horizon)
 
     @property
     def log(self) -> float:
@@ -109,20 +104,13 @@ class UCBVI(OptimisticQ):
             self.beyond_plan(),
         )
 
-    def optimistic_reward(self) -> FloatArray:
-        """Return the rewards, (A, S) if they are known, else upper bounds on them, (B, A, S)."""
-        if self.settings.known_reward:
-            return self.unit_reward
-        radius = self.settings.scale * np.sqrt(self.log / (2.0 * np.maximum(self.model.visits(), 1.0)))
-        bound: FloatArray = np.minimum(self.model.reward_mean() + radius, 1.0)
-        return bound
-
     def make_plan(self) -> Plan:
         """Return the plan that is greedy in the optimistic Q (Algorithm 2)."""
         model, horizon, scale, log = self.model, self.task.horizon, self.settings.scale, self.log
         n = np.maximum(model.visits(), 1.0)
+        reward = self.reward_bound(scale * np.sqrt(log / (2.0 * n)))
         # A pair that was never visited keeps the cap: larger numbers are cut to it below.
-        fixed = np.where(model.visits() > 0.0, self.optimistic_reward(), 2.0 * horizon)
+        fixed = np.where(model.visits() > 0.0, reward, 2.0 * horizon)
         is_bernstein = self.settings.bonus == "bernstein"
         if is_bernstein:
             fixed += scale * 14.0 * horizon * log / (3.0 * n)
@@ -191,7 +179,6 @@ class QLearning(OptimisticQ):
     stages_are_proven = True
 
     def begin(self) -> None:
-        """Allocate Q and the visits of every stage."""
         super().begin()
         self.visits = np.zeros(self.q.shape)
         self._stage = np.arange(self.task.horizon)
@@ -221,7 +208,6 @@ class QLearning(OptimisticQ):
         return Plan(policy=policy, values=values, empty=np.zeros(n, dtype=np.int64))
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
-        """Return Q of the table: (B,) → (B, A)."""
         del plan, explore
         found: FloatArray = self.q[self._replica, stage, :, states]
         return found
@@ -293,16 +279,15 @@ class UCRL2(Baseline):
     name = "ucrl2"
     settings_class = UCRL2Settings
     settings: UCRL2Settings
-    model: TabularModel
+    model: PairCounts
     learned_names = _memory_names = ("kept_policy", "kept_values", "kept_counts")
     no_proof = "the paper proves its bound for average reward, not for episodes"
 
-    def make_model(self) -> TabularModel:
+    def make_model(self) -> PairCounts:
         """Return a table, also for many states: balls around P̂ are not lists."""
-        return TabularModel(self.n_replicas, self.task.n_actions, self.task.n_states)
+        return PairCounts(self.n_replicas, self.task.n_actions, self.task.n_states, as_lists=False)
 
     def begin(self) -> None:
-        """Allocate the plan that is kept until a new one is due."""
         super().begin()
         n, horizon, n_states = self.n_replicas, self.task.horizon, self.task.n_states
         small = np.min_scalar_type(self.task.n_actions - 1)
@@ -311,7 +296,6 @@ class UCRL2(Baseline):
         self.kept_counts: FloatArray = np.zeros_like(self.model.counts)
 
     def _start_size(self, problem: Problem) -> float:
-        """Return the size of the table of next states."""
         return float(problem.task.n_actions * problem.finite_task.n_states**2)
 
     def plan(self) -> Plan:
@@ -339,36 +323,22 @@ class UCRL2(Baseline):
 
     def make_plan(self, rankings: FloatArray | None = None) -> Plan:
         """Return the plan of the most favourable model (Figure 2, over the stages); ties by rankings, or drawn."""
-        favourable = Favourable(self.model.transition_mean, self.radius())
-        reward, shape = self.optimistic_reward(), self.model.shape
+        (of_laws, of_rewards), shape = self.radii(), self.model.shape
+        favourable, reward = Favourable(self.model.transition_mean, of_laws), self.reward_bound(of_rewards)
         return self.induct(lambda _, values: favourable.next_value(values).reshape(shape) + reward, rankings=rankings)
 
-    def radius(self) -> FloatArray:
-        """Return the 1-norm radii of all pairs, (4): (B, P)."""
-        task, counts = self.task, self.model.counts
-        n_actions = self._n_pairs / task.n_states  # A, or the mean number of allowed ones
-        log = np.log(2.0 * n_actions * self._time() / self.settings.delta)
-        radius: FloatArray = self.settings.scale * np.sqrt(14.0 * task.n_states * log / np.maximum(counts, 1.0))
-        radius[counts == 0.0] = 2.0  # before the first visit every distribution is plausible, whatever the scale
-        return radius
-
-    def optimistic_reward(self) -> FloatArray:
-        """Return the rewards, (A, S) if they are known, else their upper bounds, (3), at most 1: (B, A, S)."""
-        if self.settings.known_reward:
-            return self.unit_reward
-        counts = self.model.counts
-        log = np.log(2.0 * self._n_pairs * self._time() / self.settings.delta)
-        radius: FloatArray = self.settings.scale * np.sqrt(7.0 * log / (2.0 * np.maximum(counts, 1.0)))
-        radius[counts == 0.0] = 1.0  # the same holds for rewards
-        bound: FloatArray = np.minimum(self.model.reward_mean() + radius.reshape(self.model.shape), 1.0)
-        return bound
-
-    def _time(self) -> FloatArray:
-        """Return t, the number of the next step: (B, 1)."""
-        return np.asarray(self.model.counts.sum(axis=1, keepdims=True) + 1.0)
+    def radii(self) -> tuple[FloatArray, FloatArray]:
+        """Return the 1-norm radii of laws (4), (B, P), and the radii of rewards (3), (B, A, S)."""
+        counts, n_states, scale, delta = self.model.counts, self.task.n_states, self.settings.scale, self.settings.delta
+        t, n = counts.sum(axis=1, keepdims=True) + 1.0, np.maximum(counts, 1.0)  # t is the number of the next step
+        n_actions = self._n_pairs / n_states  # A, or the mean number of allowed ones
+        of_laws: FloatArray = scale * np.sqrt(14.0 * n_states * np.log(2.0 * n_actions * t / delta) / n)
+        of_rewards: FloatArray = scale * np.sqrt(7.0 * np.log(2.0 * self._n_pairs * t / delta) / (2.0 * n))
+        # Before the first visit every distribution and every reward is plausible, whatever the scale.
+        of_laws[counts == 0.0], of_rewards[counts == 0.0] = 2.0, 1.0
+        return of_laws, of_rewards.reshape(self.model.shape)
 
     def load_learned(self, arrays: Arrays) -> None:
-        """Take back what `learned` returned."""
         kept = arrays["kept_policy"]
         if kept.max() >= self.task.n_actions or (self.episode and not self._declared_frame.permits(kept)):
             raise InvalidInput("kept_policy must hold actions that are allowed")
@@ -381,34 +351,24 @@ class Favourable:
     The maximum moves radius/2 from the worst states to the best one (Figure 2). With states ordered from best to worst
     the cumulative sums of p are those of p̂ plus radius/2, cut at 1; pV is their product with the gaps of V.
 
-    Args:
-        mean: (B, P, S) centres p̂ of the balls.
-        radius: (B, P) radii in the 1-norm.
-
     >>> Favourable(np.array([[[0.5, 0.5]]]), np.array([[0.4]])).next_value(np.array([[0.0, 1.0]])).round(12)
     array([[0.7]])
     """
 
     def __init__(self, mean: FloatArray, radius: FloatArray) -> None:
-        self.mean = mean
-        self.radius = radius
+        self.mean, self.radius = mean, radius  # centres p̂ (B, P, S) and radii (B, P) of the balls
         self._order: IntArray | None = None
-        self._cumulative: FloatArray | None = None
+        self._sums: FloatArray = mean[:, :, :-1]  # of the ordered p without the last, which is 1: (B, P, S−1)
 
     def next_value(self, values: FloatArray) -> FloatArray:
         """Return the largest expected next value of all pairs: (B, S) → (B, P)."""
         order = np.argsort(-values, axis=1, kind="stable")
         ranked = np.take_along_axis(values, order, axis=1)
         gaps = ranked[:, :-1] - ranked[:, 1:]
-        best: FloatArray = np.matmul(self._sums(order), gaps[:, :, None])[:, :, 0]
-        best += ranked[:, -1:]
-        return best
-
-    def _sums(self, order: IntArray) -> FloatArray:
-        """Return the cumulative sums of p without the last, which is 1: (B, P, S−1)."""
-        if self._cumulative is None or self._order is None or not np.array_equal(order, self._order):
-            # The order of the states seldom changes from one stage to the next.
+        if self._order is None or not np.array_equal(order, self._order):  # it seldom changes between two stages
             sums = np.cumsum(np.take_along_axis(self.mean, order[:, None, :-1], axis=2), axis=2)
             sums += 0.5 * self.radius[:, :, None]
-            self._cumulative, self._order = np.minimum(sums, 1.0, out=sums), order
-        return self._cumulative
+            self._sums, self._order = np.minimum(sums, 1.0, out=sums), order
+        best: FloatArray = np.matmul(self._sums, gaps[:, :, None])[:, :, 0]
+        best += ranked[:, -1:]
+        return best

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, BaselineSettings, Presets
-from matrixrl.algorithms.baselines.tabular_model import ListModel, PairCounts, TabularModel
+from matrixrl.algorithms.baselines.tabular_model import PairCounts
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.settings import setting
@@ -66,20 +66,17 @@ class PSRL(Baseline):
 
     def draw_transitions(self) -> FloatArray:
         """Draw P from its posterior as a table: (B, P, S)."""
-        assert isinstance(self.model, TabularModel)
         weights = self.model.transitions + self.settings.prior / self.task.n_states
         return draw_distributions(weights, self.streams["agent"])
 
     def _draw_expectation(self) -> Callable[[FloatArray], FloatArray]:
         """Draw P from its posterior and return the product with it, (B, S) → (B, A, S); 0 where it is not needed."""
         model, shape = self.model, self.model.shape
-        if isinstance(model, TabularModel):
+        if model.lists is None:
             table = self.draw_transitions()
             return lambda values: np.matmul(table, values[:, :, None]).reshape(shape)
-        assert isinstance(model, ListModel)
-        pairs = self._drawn_pairs()
-        alpha = self.settings.prior / self.task.n_states
-        product = draw_expectation(model.transitions, alpha, pairs, self.streams["agent"])
+        pairs, alpha = self._drawn_pairs(), self.settings.prior / self.task.n_states
+        product = draw_expectation(model.lists, alpha, pairs, self.streams["agent"])
 
         def expect(values: FloatArray) -> FloatArray:
             expected = np.zeros(model.counts.shape)
@@ -100,7 +97,7 @@ class PSRL(Baseline):
 
     def _drawn_pairs(self) -> IntArray:
         """Return the pairs whose rewards and, where next states are lists, laws are drawn."""
-        if self.frame.allowed is None or isinstance(self.model, TabularModel):
+        if self.frame.allowed is None or self.model.lists is None:
             return np.arange(self.model.counts.shape[1])
         return np.flatnonzero(self.frame.allowed)
 
@@ -155,7 +152,7 @@ def draw_expectation(
         entries = mine[seen.places]
         codes = row_of[rows[seen.places[entries]]] * n_states + seen.outcomes[entries]
         weights = rng.standard_gamma(seen.times[entries] + alpha)
-        places, values = _unseen(len(pairs) * n_states, alpha, rng)
+        places, values = unseen_entries(len(pairs) * n_states, alpha, rng)
         found = np.searchsorted(codes, places)
         known = found < len(codes)
         known[known] = codes[found[known]] == places[known]
@@ -183,29 +180,21 @@ def _matrix(codes: IntArray, weights: FloatArray, n_rows: int, n_states: int) ->
     return sparse.csr_array((weights, columns, firsts), shape=(n_rows, n_states))
 
 
-def _unseen(size: int, alpha: float, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Return positions and values of those of `size` independent Gamma(α) variables that are above `LEAST`."""
-    masses = np.array([-math.log(LEAST), math.exp(-1.0)]) / math.gamma(alpha)
-    if masses.sum() <= _MANY:
-        return unseen_entries(size, alpha, masses, rng)
-    values = rng.standard_gamma(alpha, size=size)
-    places = np.flatnonzero(values > LEAST)
-    return places, values[places]
-
-
-def unseen_entries(
-    size: int, alpha: float, masses: FloatArray, rng: np.random.Generator
-) -> tuple[IntArray, FloatArray]:
+def unseen_entries(size: int, alpha: float, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     r"""Return positions and values of those of `size` independent Gamma(α) variables that are above `LEAST`.
 
     The density :math:`x^{\alpha-1}e^{-x}/\Gamma(\alpha)` is at most 1/(xΓ(α)) below 1 and
     :math:`e^{-x}/\Gamma(\alpha)` above, so every entry is proposed with the probability of that envelope, and a
-    proposal is kept with the probability of the ratio. `masses` are those of the envelope below and above 1, which
-    sum to at most 1.
+    proposal is kept with the probability of the ratio. If that probability is large, all entries are drawn.
     """
+    masses = np.array([-math.log(LEAST), math.exp(-1.0)]) / math.gamma(alpha)  # of the envelope below and above 1
     chance = float(masses.sum())
+    if chance > _MANY:
+        values = rng.standard_gamma(alpha, size=size)
+        places = np.flatnonzero(values > LEAST)
+        return places, values[places]
     expected = size * chance
-    places: IntArray = np.empty(0, dtype=np.int64)
+    places = np.empty(0, dtype=np.int64)
     last = -1
     while last < size:  # gaps between successes of independent trials are geometric
         steps = rng.geometric(chance, size=int(expected + 6.0 * math.sqrt(expected) + 10.0))

@@ -9,7 +9,7 @@ import numpy as np
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, Presets
-from matrixrl.algorithms.baselines.linear import EllipsoidSettings, RewardModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, LinearModel, norm_bound
 from matrixrl.checks import fail
 from matrixrl.core import regularity
 from matrixrl.features import Features, OneHotPhi
@@ -43,11 +43,6 @@ class ValueModel:
     One-hot φ makes A block-diagonal, one block of d_psi × d_psi for each pair: only visited blocks change, and nothing
     of size (S·A·d_psi)² is formed. Otherwise there is one block of all d·d_psi features.
 
-    Args:
-        features: Features φ and ψ.
-        n_replicas: Number of replicas B.
-        ridge: Regularisation λ.
-
     >>> from matrixrl.features import one_hot
     >>> regression = ValueModel(one_hot(n_states=2, n_actions=1), n_replicas=1)
     >>> values = np.array([[[3.0, 0.0]]])
@@ -77,14 +72,7 @@ class ValueModel:
         self._rows = None if self.is_blocked else features.phi.rows(np.arange(n_pairs))
 
     def update(self, pairs: IntArray, values: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Add one episode.
-
-        Args:
-            pairs: (B, k) pairs that were visited.
-            values: (B, k, S) the function V whose expectation was predicted at each step.
-            targets: (B, k) V(s') of the state after each step.
-            weights: (B, k) 1, or 0 for a step that was not taken.
-        """
+        """Add one episode: visited pairs (B, k), V of each step (B, k, S), targets V(s') (B, k) and weights (B, k)."""
         n, k, n_states = values.shape  # k is 0 where H is 1
         d_psi = self.features.psi.d_psi
         x = self.features.psi.project(values.reshape(n * k, n_states)).reshape(n, k, d_psi) * weights[:, :, None]
@@ -161,11 +149,9 @@ class ValueModel:
         return mean.reshape(shape), np.sqrt(np.maximum(width_sq, 0.0)).reshape(shape)
 
     def state_dict(self) -> Arrays:
-        """Return everything that was learned."""
         return {f"value_{name}": getattr(self, name) for name in _SAVED}
 
     def load_state_dict(self, arrays: Arrays) -> None:
-        """Copy what `state_dict` returned."""
         for name in _SAVED:
             setattr(self, name, arrays[f"value_{name}"].copy())
 
@@ -190,19 +176,17 @@ class UCRLVTR(Baseline):
     model: ValueModel
 
     def make_model(self) -> ValueModel:
-        """Return the regression of values."""
         return ValueModel(self.features, self.n_replicas, ridge=self.settings.ridge)
 
     def begin(self) -> None:
-        """Allocate the regressions of values and rewards."""
         super().begin()
-        self.reward_model = RewardModel(self.features.phi, self.n_replicas, self.settings.ridge)
+        phi, ridge = self.features.phi, self.settings.ridge
+        self.reward_model = LinearModel(phi, self.n_replicas, ridge=ridge, rewards_only=True)
         self.core_norm = regularity(self._part.features(self.features)).core_norm
         self.reward_norm = norm_bound(self._part.phi)
         self.played = np.zeros((self.n_replicas, self.task.horizon + 1, self.task.n_states))
 
     def _start_size(self, problem: Problem) -> float:
-        """Return the size of the regression of values: a matrix, or one for each pair if φ is one-hot."""
         d, d_psi = problem.dimensions
         assert problem.features is not None
         return float(d * d_psi**2 if isinstance(problem.features.phi, OneHotPhi) else (d * d_psi) ** 2)
@@ -217,15 +201,13 @@ class UCRLVTR(Baseline):
 
     def _radius(self, logdet: FloatArray, noise: float, norm: float) -> FloatArray:
         """Return the radius of an ellipsoid, ready to multiply widths: (B, 1, 1)."""
-        chosen = self.settings
-        radius = oful_radius(logdet, delta=chosen.delta, noise=noise, ridge=chosen.ridge, norm=norm)
-        return (chosen.scale * radius)[:, None, None]
+        return (self.settings.scale * self.settings.oful_radius(logdet, noise=noise, norm=norm))[:, None, None]
 
     def _rewards(self) -> FloatArray:
         """Return the known rewards (A, S), or upper bounds on them (B, A, S) with the radius of noise in [0, 1]."""
         if self.settings.known_reward:
             return self.unit_reward
-        mean, width = self.reward_model.estimate()
+        mean, width = self.reward_model.reward_estimate()
         radius = self._radius(self.reward_model.design.logdet, 0.5, self.reward_norm)
         return np.clip(mean + radius * width, 0.0, 1.0)
 
@@ -265,5 +247,4 @@ class UCRLVTR(Baseline):
 
     def _plan_for_log(self) -> Plan:
         """Return a plan of the data at hand: its values are the targets of the next logged episode."""
-        plan: Plan = self.advice()
-        return plan
+        return self.advice()  # type: ignore[no-any-return]

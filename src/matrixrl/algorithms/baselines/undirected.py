@@ -9,28 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, BaselineSettings, Presets
-from matrixrl.errors import InvalidInput
+from matrixrl.archive import check_arrays
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
 from matrixrl.settings import real, setting
 
-__all__ = ["EpsilonGreedy", "RandomActions", "RandomPlay"]
-
-
-@dataclass(frozen=True, slots=True)
-class RandomActions:
-    """Plan of random play where states are vectors: each action is drawn when it is played.
-
-    Attributes:
-        empty: (B,) zeros: there is no confidence set that could be empty.
-    """
-
-    empty: IntArray
-
-    def arrays(self) -> Arrays:
-        """Return the only array."""
-        return {"empty": self.empty}
+__all__ = ["EpsilonGreedy", "RandomPlay"]
 
 
 class RandomPlay(Baseline):
@@ -52,35 +36,33 @@ class RandomPlay(Baseline):
     model = None
 
     def begin(self) -> None:
-        """Prepare tables where states are numbered."""
-        self._has_policy_table = self.problem.kind == "finite"
+        self._has_policy_table = self.problem.kind == "finite"  # else actions are drawn one by one
         if self._has_policy_table:
             super().begin()
 
-    def make_plan(self) -> Plan | RandomActions:
-        """Return a newly drawn table for each replica, or a plan without tables on vectors."""
-        if not self._has_policy_table:
-            return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
-        task, n = self.task, self.n_replicas
-        policy = np.stack([self._draw_actions(rng) for rng in self.streams["agent"]])
-        small = policy.astype(np.min_scalar_type(task.n_actions - 1))
-        return Plan(small, np.zeros((n, task.horizon + 1, task.n_states)), np.zeros(n, dtype=np.int64))
+    def make_plan(self) -> Plan:
+        """Return a newly drawn table for each replica; it is empty on vectors."""
+        n, horizon = self.n_replicas, self.problem.task.horizon
+        if self._has_policy_table:
+            drawn = np.stack([self._draw_actions(rng) for rng in self.streams["agent"]])
+            policy = drawn.astype(np.min_scalar_type(self.task.n_actions - 1))
+        else:
+            policy = np.zeros((n, horizon, 0), dtype=np.uint8)
+        return Plan(policy, np.zeros((n, horizon + 1, policy.shape[2])), np.zeros(n, dtype=np.int64))
 
     def learn(self, steps: Steps) -> None:
         """Learn nothing."""
 
-    def act(self, plan: Plan | RandomActions, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+    def act(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the table, or drawn ones on vectors, which are 0 without `explore`: (B,)."""
-        if isinstance(plan, Plan):
+        if self._has_policy_table:
             return super().act(plan, stage, states, explore=explore)
         if not explore:
             return np.zeros(self.n_replicas, dtype=np.int64)
         n_actions = self.problem.task.n_actions
         return np.array([int(rng.integers(n_actions)) for rng in self.streams["agent"]], dtype=np.int64)
 
-    def action_values(
-        self, plan: Plan | RandomActions, stage: int, states: NDArray[Any], *, explore: bool = True
-    ) -> FloatArray:
+    def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return random numbers, by which any of the actions may be the best; zeros without `explore`: (B, A)."""
         del plan, stage, states
         n_actions = self.problem.task.n_actions
@@ -88,25 +70,21 @@ class RandomPlay(Baseline):
             return np.zeros((self.n_replicas, n_actions))
         return np.stack([rng.random(n_actions) for rng in self.streams["agent"]])
 
-    def upper(self, plan: Plan | RandomActions, first_states: NDArray[Any] | None = None) -> FloatArray:
+    def upper(self, plan: Plan, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return the smallest possible return, or NaN on vectors: (B,)."""
-        if isinstance(plan, Plan):
-            return super().upper(plan, first_states)
-        return np.full(self.n_replicas, np.nan)
+        return super().upper(plan, first_states) if self._has_policy_table else np.full(self.n_replicas, np.nan)
 
-    def policy_table(self, plan: Plan | RandomActions) -> IntArray:
-        """Return the table: (B, H, S)."""
-        if isinstance(plan, Plan):
-            return super().policy_table(plan)
-        self.problem.refuse("must have numbered states for a table of actions")
+    def policy_table(self, plan: Plan) -> IntArray:
+        if not self._has_policy_table:
+            self.problem.refuse("must have numbered states for a table of actions")
+        return super().policy_table(plan)
 
-    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Return the plan of one replica whose `arrays` were saved."""
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         if self._has_policy_table:
             return super().plan_from_arrays(arrays)
-        if set(arrays) != {"empty"}:
-            raise InvalidInput("the plan does not fit the problem")
-        return RandomActions(np.zeros(1, dtype=np.int64))
+        plan = self.make_plan()
+        check_arrays(arrays, plan.arrays())
+        return plan
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import OPTIONAL
 from matrixrl.algorithms.continuous.base import VectorAlgorithm, VectorPlans
-from matrixrl.algorithms.continuous.model import KernelBounds, KernelModel, restore_map
-from matrixrl.algorithms.continuous.plan import ContinuousPlan, optimistic_plan
+from matrixrl.algorithms.continuous.model import ContinuousPlan, KernelBounds, KernelModel, optimistic_plan, restore_map
 from matrixrl.archive import check_arrays
 from matrixrl.checks import choice, fail
 from matrixrl.errors import InvalidInput
@@ -126,7 +125,6 @@ class ContinuousMatrixRL(VectorAlgorithm):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Why nothing is proven."""
         words = "continuous states: the kernel is approximated and exploration is tuned, so nothing is proven"
         return Guarantee(False, words)
 
@@ -138,7 +136,6 @@ class ContinuousMatrixRL(VectorAlgorithm):
             fail("action_space", f"must be finite for {self.name}", str(problem.actions), remedy)
 
     def begin(self) -> None:
-        """Start without data."""
         task = self.task
         if self.settings.max_return is None and task.max_return is not None:
             self.settings = replace(self.settings, max_return=task.max_return)
@@ -191,8 +188,7 @@ class ContinuousMatrixRL(VectorAlgorithm):
         drawn = self.settings.budget if self.settings.features == "fourier" else 0
         return float(task.n_actions * m**2 + drawn * task.n_coordinates)
 
-    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans[ContinuousPlan]:
-        """Return the plan whose `arrays` were saved."""
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans:
         task, settings = self.task, self.settings
         scale, state_map = copy(self.models[0].scale), make_state_map(task.n_coordinates, settings, self.seeds[0])
         restore_map(state_map, dict(arrays))

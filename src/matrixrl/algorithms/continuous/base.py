@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,19 @@ from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
 __all__ = ["Experience", "VectorAlgorithm", "VectorPlans"]
 
-P = TypeVar("P")
-
 
 @dataclass(frozen=True)
 class Experience:
-    """Steps of one or more episodes.
+    """Steps of one or more episodes."""
 
-    Attributes:
-        obs: (n, p) observations before each step.
-        actions: (n,) actions.
-        rewards: (n,) rewards.
-        next_obs: (n, p) observations after each step.
-        terminated: (n,) whether the environment ended the episode with this step.
-    """
+    obs: FloatArray  # (n, p) observations before each step
+    actions: IntArray  # (n,) actions
+    rewards: FloatArray  # (n,) rewards
+    next_obs: FloatArray  # (n, p) observations after each step
+    terminated: BoolArray  # (n,) whether the environment ended the episode with this step
 
-    obs: FloatArray
-    actions: IntArray
-    rewards: FloatArray
-    next_obs: FloatArray
-    terminated: BoolArray
+    def __len__(self) -> int:
+        return len(self.actions)
 
     @classmethod
     def none(cls, n_coordinates: int) -> Experience:
@@ -59,14 +52,13 @@ class Experience:
 
     def thinned(self, count: int) -> Experience:
         """Return every k-th step, so that there are about as many as a count, and at most twice as many."""
-        every = max(1, len(self.actions) // count)
+        every = max(1, len(self) // count)
         return Experience(*(part[::every] for part in self._parts()))
 
     def _parts(self) -> list[NDArray[Any]]:
         return [getattr(self, one.name) for one in fields(self)]
 
     def state_dict(self) -> Arrays:
-        """Return the steps as named arrays."""
         return {f"data_{one.name}": getattr(self, one.name) for one in fields(self)}
 
     @classmethod
@@ -85,14 +77,14 @@ class Experience:
 
 
 @dataclass(frozen=True)
-class VectorPlans(Generic[P]):
+class VectorPlans:
     """One plan for each replica.
 
     A plan has the methods `action(stage, obs, rng)` for one observation, `q_at(stage, obs)`, `value_at(stage, obs)`
     and `width_at(obs)` for several ones, and `state_dict`.
     """
 
-    plans: list[P]
+    plans: list[Any]
 
     @property
     def empty(self) -> IntArray:
@@ -101,8 +93,7 @@ class VectorPlans(Generic[P]):
 
     def arrays(self) -> Arrays:
         """Return the plan of the only replica as named arrays."""
-        found: Arrays = self.plans[0].state_dict()  # type: ignore[attr-defined]
-        return found
+        return self.plans[0].state_dict()  # type: ignore[no-any-return]
 
 
 class VectorAlgorithm(Algorithm):
@@ -128,12 +119,10 @@ class VectorAlgorithm(Algorithm):
     def plan_of(self, replica: int, rng: np.random.Generator) -> Any:
         """Return the plan of one replica for the data at hand."""
 
-    def make_plan(self) -> VectorPlans[Any]:
-        """Return plans for the data at hand."""
+    def make_plan(self) -> VectorPlans:
         return VectorPlans([self.plan_of(b, rng) for b, rng in enumerate(self.streams["sampling"])])
 
     def learn(self, steps: Steps) -> None:
-        """Add the steps that were taken to each replica's data."""
         for b, model in enumerate(self.models):
             model.update(Experience.of(steps, b))
 
@@ -142,30 +131,28 @@ class VectorAlgorithm(Algorithm):
         data: Experience = self.models[replica].data
         return data
 
-    def act(self, plan: VectorPlans[Any], stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+    def act(self, plan: VectorPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the best actions; ties at random, so that an empty plan plays at random: (B, p) → (B,)."""
         rngs = self.streams["ties"] if explore else [None] * len(plan.plans)
         each = zip(plan.plans, states, rngs, strict=True)
         return np.array([one.action(stage, obs, rng) for one, obs, rng in each], dtype=np.int64)
 
-    def action_values(
-        self, plan: VectorPlans[Any], stage: int, states: NDArray[Any], *, explore: bool = True
-    ) -> FloatArray:
+    def action_values(self, plan: VectorPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of the plans: (B, p) → (B, A)."""
         del explore
         return np.stack([one.q_at(stage, states[b : b + 1])[0] for b, one in enumerate(plan.plans)])
 
-    def upper(self, plan: VectorPlans[Any], first_states: NDArray[Any] | None = None) -> FloatArray:
+    def upper(self, plan: VectorPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return what the plans expect an episode from the first states to be worth: (B,); NaN without them."""
         if first_states is None:
             return np.full(len(plan.plans), np.nan)
         return np.array([one.value_at(0, first_states[b : b + 1])[0] for b, one in enumerate(plan.plans)])
 
-    def value(self, plan: VectorPlans[Any], stage: int, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def value(self, plan: VectorPlans, stage: int, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return planned values, and widths or novelty, of observations (n, p) in the first replica, each (n,)."""
         return plan.plans[0].value_at(stage, obs), plan.plans[0].width_at(obs)
 
-    def policy_table(self, plan: VectorPlans[Any]) -> IntArray:
+    def policy_table(self, plan: VectorPlans) -> IntArray:
         """Return the actions at the observations of a known MDP's states: (B, H, S).
 
         Ties go to the lowest action here, and to a random one in `act`.
@@ -181,7 +168,6 @@ class VectorAlgorithm(Algorithm):
         return {f"{b}_{name}": array for b, state in each for name, array in state.items()}
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `learned` returned."""
         for b, model in enumerate(self.models):
             own = {name.removeprefix(f"{b}_"): array for name, array in arrays.items() if name.startswith(f"{b}_")}
             model.load_state_dict(own)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.continuous.base import Experience, VectorAlgorithm, VectorPlans
-from matrixrl.algorithms.control.model import Skill, skill_of
 from matrixrl.algorithms.control.plan import ActionGrid, ControlPlan
-from matrixrl.algorithms.control.planner import ControlModel, ControlSettings, Memory, Planner
+from matrixrl.algorithms.control.planner import ControlModel, ControlSettings, Memory
 from matrixrl.checks import fail, users_stacklevel
 from matrixrl.errors import MatrixRLWarning
-from matrixrl.features.kernels import ObservationScale
+from matrixrl.features.kernels import matern_5_2
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.records import FloatArray, Guarantee, Steps
+from matrixrl.records import FloatArray, Guarantee, IntArray, Steps
 from matrixrl.settings import Settings
 
 __all__ = ["MOST_COORDINATES", "ContinuousControl"]
 
-Plans = VectorPlans[ControlPlan]
 _MORE_PATIENCE = 4  # factor of the patience after a plan was made again
 _TOO_LATE = 10  # steps before the end of an episode in which plans are kept
 MOST_COORDINATES = 64
@@ -34,6 +31,46 @@ _SETTLED = 5  # episodes after which a range of rewards that grows so much is wo
 _CHECKED, _CHECKED_EACH = 200, 15  # steps, and steps for each coordinate, before the model is tested
 _TEST_STEPS = 1500  # steps that a model is tested on, about
 _CHECK_AGAIN = 1.5  # the model is tested again when there are this many times the steps
+_CONSTANT = 1e-12  # variance below which a coordinate counts as constant
+_UNPREDICTED = 0.1  # a coordinate of which a smaller share is explained is hardly predicted
+_TOO_SPARSE = 0.03  # share of the kernel of values that points may miss
+_TOO_MANY = 0.5  # share of coordinates that are not predicted beyond which a model is of no use
+
+
+@dataclass(frozen=True)
+class Skill:
+    """Shares of what was observed that a model explains at steps that are left out of it."""
+
+    # (p + 1,) for each coordinate of the next state, and for the reward: 1 minus the squared error over that of the
+    # better of two simple predictions, that nothing changes and the mean; below 0 if they are better
+    explained: FloatArray
+    # Mean share of the kernel of values that its inducing points miss at states seen, if no more points are allowed;
+    # else 0
+    missed: float
+
+    @property
+    def unpredicted(self) -> IntArray:
+        """Coordinates of the state that are hardly predicted."""
+        return np.flatnonzero(self.explained[:-1] < _UNPREDICTED)
+
+    def words(self) -> str | None:
+        """Return why plans in this model are of little use, and what to do; None if there is no sign of it."""
+        count, p = len(self.unpredicted), len(self.explained) - 1
+        if count > _TOO_MANY * p:
+            which = ", ".join(str(i) for i in self.unpredicted[:12]) + (", …" if count > 12 else "")
+            return (
+                f"the kernel model hardly predicts {count} of {p} coordinates of the next state ({which}), so plans in "
+                "it are of little use. Leave out coordinates that do not matter, add those that are missing, or "
+                "average noisy ones over several steps. If all of many coordinates matter, use deep RL."
+            )
+        if self.missed > _TOO_SPARSE:
+            return (
+                f"the inducing points of the value function, of which no more are allowed, miss {self.missed:.0%} of "
+                f"its kernel at the states seen: {p} coordinates are many for a kernel, which needs neighbours, and "
+                "plans may be of little use. Leave out coordinates that do not matter, allow more value_points and "
+                "support, or use deep RL."
+            )
+        return None
 
 
 class ContinuousControl(VectorAlgorithm):
@@ -50,7 +87,6 @@ class ContinuousControl(VectorAlgorithm):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Why nothing is proven."""
         words = "measured, not proven: plans trust a fitted model of the dynamics, and the range of rewards seen so far"
         return Guarantee(False, words)
 
@@ -64,19 +100,14 @@ class ContinuousControl(VectorAlgorithm):
             fail("problem", rule, f"{task.n_coordinates} coordinates", "Leave out coordinates, or use deep RL.")
 
     def begin(self) -> None:
-        """Start without data."""
-        task = self.task
         self.grid = ActionGrid.of(self.problem.actions, self.settings.action_points)
-        sizes = task.n_actions, task.n_coordinates + int(self.grid.groups.max()) + 1, task.horizon
-        self.models = [ControlModel(ObservationScale(task.low, task.high), *sizes) for _ in self.seeds]
+        self.models = [ControlModel(self.task, self.grid, self.settings) for _ in self.seeds]
         self._tested = [0 for _ in self.seeds]  # numbers of steps when models were tested last
         self._said: set[str] = set()
-        self.planner = Planner(self.grid, task.horizon, self.models[0].scale.bounded, self.settings)
 
     def plan_of(self, replica: int, rng: np.random.Generator) -> ControlPlan:
         """Fit the model of one replica to the data at hand and plan in it."""
-        model: ControlModel = self.models[replica]
-        plan, model.memory = self.planner.plan(model.data, model.starts, copy(model.scale), model.memory, rng)
+        plan: ControlPlan = self.models[replica].plan(rng)
         self._test_model(replica, plan)
         return plan
 
@@ -84,12 +115,25 @@ class ContinuousControl(VectorAlgorithm):
         """Return how well the model of a plan predicts steps that are left out of it; None before any data."""
         if plan.world is None or plan.value is None:
             return None
-        observed = self.planner.observed(self.experience(replica).thinned(_TEST_STEPS), plan.scale)
-        return skill_of(observed, plan.world.dynamics, plan.value, self.settings.value_points)
+        model: ControlModel = self.models[replica]
+        observed, value = model.observed(model.data.thinned(_TEST_STEPS), plan.scale), plan.value
+        before = observed.x[:, : self.task.n_coordinates]
+        spread = np.minimum(observed.change.var(axis=0), (before + observed.change).var(axis=0))
+        on = observed.rewards[~observed.ended]
+        spread = np.append(spread, on.var() if len(on) else 0.0)
+        square = plan.world.dynamics.errors**2
+        explained = np.where(square > 0.0, 1.0 - square / np.maximum(spread, np.finfo(np.float64).tiny), 1.0)
+        missed = 0.0
+        if len(value.points) >= self.settings.value_points:
+            gram = matern_5_2(value.points, value.points)
+            gram.flat[:: len(gram) + 1] += 1e-9
+            k = value.features(before)
+            missed = float(np.mean(1.0 - np.vecdot(k, np.linalg.solve(gram, k.T).T)))
+        return Skill(np.where(spread > _CONSTANT, explained, 1.0), missed)
 
     def _test_model(self, b: int, plan: ControlPlan) -> None:
         """Say once if the model does not predict; it is tested rarely, by how many steps there are."""
-        n, needed = self.models[b].size(), max(_CHECKED, _CHECKED_EACH * self.task.n_coordinates)
+        n, needed = len(self.models[b].data), max(_CHECKED, _CHECKED_EACH * self.task.n_coordinates)
         if n < needed or n < _CHECK_AGAIN * self._tested[b] or "model" in self._said:
             return
         self._tested[b] = n
@@ -103,7 +147,7 @@ class ContinuousControl(VectorAlgorithm):
             self._said.add(what)
             warnings.warn(words, MatrixRLWarning, stacklevel=users_stacklevel())
 
-    def revised(self, plan: Plans, steps: Callable[[int], Steps]) -> Plans:
+    def revised(self, plan: VectorPlans, steps: Callable[[int], Steps]) -> VectorPlans:
         """Plan again during an episode when the model failed several times, with the steps of the episode so far.
 
         The patience grows each time. A reward that doubles the range of rewards is enough once there are many steps.
@@ -112,21 +156,19 @@ class ContinuousControl(VectorAlgorithm):
         if not self.settings.revise or self.problem.mdp is not None:
             return plan
         model: ControlModel = self.models[0]
-        one, now = plan.plans[0], Experience.of(self._clipped(steps(-1))[0], 0)
+        one: ControlPlan = plan.plans[0]
+        now = Experience.of(self._clipped(steps(-1))[0], 0)
         reward = float(now.rewards[0])
         if not one.is_surprised(now.obs[0], int(now.actions[0]), reward, now.next_obs[0]):
             return plan
         one = replace(one, surprises=one.surprises + 1)
-        is_wider = model.size() >= _CHECKED and one.widened_by(reward) >= _WIDER
+        is_wider = len(model.data) >= _CHECKED and one.widened_by(reward) >= _WIDER
         if one.surprises < one.patience and not is_wider:
             return VectorPlans([one])
         so_far = Experience.of(self._clipped(steps(0))[0], 0)
-        if self.task.horizon - len(so_far.actions) < _TOO_LATE:
+        if self.task.horizon - len(so_far) < _TOO_LATE:
             return VectorPlans([one])
-        scale = copy(model.scale)
-        scale.see(np.concatenate([so_far.obs, so_far.next_obs]))
-        starts, everything = np.append(model.starts, model.size()), model.data.followed_by(so_far)
-        new, model.memory = self.planner.plan(everything, starts, scale, model.memory, self.streams["sampling"][0])
+        new = model.plan(self.streams["sampling"][0], so_far)
         more = 1 if is_wider else _MORE_PATIENCE
         return VectorPlans([replace(new, patience=max(new.patience, more * one.patience))])
 
@@ -140,14 +182,13 @@ class ContinuousControl(VectorAlgorithm):
         for model, one in zip(self.models, memories, strict=True):
             model.memory = one
 
-    def action_values(self, plan: Plans, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+    def action_values(self, plan: VectorPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of the plans for discrete actions: (B, p) → (B, A)."""
         if self.grid.is_box:
             fail("allowed", "must be left out for continuous actions", "a choice of actions", "Leave it out.")
         return super().action_values(plan, stage, states, explore=explore)
 
     def learn(self, steps: Steps) -> None:
-        """Add the steps that were taken to each replica's data."""
         for b, model in enumerate(self.models):
             self._note_rewards(model, Experience.of(steps, b).rewards)
         super().learn(steps)
@@ -175,6 +216,5 @@ class ContinuousControl(VectorAlgorithm):
         """Return the fitted length scales of states and actions in units of the scaled coordinates: (B, g)."""
         return np.stack([np.exp(memory.kernel[:-1]) for memory in self.memories])
 
-    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plans:
-        """Return the plan whose `arrays` were saved."""
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans:
         return VectorPlans([ControlPlan.of_state(arrays, self.models[0].scale, self.grid, self.task.horizon)])

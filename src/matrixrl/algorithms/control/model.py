@@ -7,28 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from matrixrl.algorithms.control.values import ValueFunction
-from matrixrl.features.kernels import (
-    Prior,
-    choose_pivots,
-    fit_length_scales,
-    leave_one_out,
-    matern_5_2,
-    negative_evidence,
-    rbf,
-)
+from matrixrl.features.kernels import Prior, choose_pivots, fit_length_scales, leave_one_out, negative_evidence, rbf
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "MEDIAN",
     "Dynamics",
     "Observed",
-    "Skill",
     "fit_dynamics",
     "fit_kernel",
     "kernel_prior",
     "regress",
-    "skill_of",
 ]
 
 MEDIAN = 1.4826
@@ -50,27 +39,16 @@ _FAR = 3.0  # largest scaled coordinate of a predicted state without bounds, in 
 _ACTION_SCALE, _ACTION_SPREAD = np.log(3.0), 0.5  # prior of the log length scale of actions, which share most
 _MOST_RIDGE = 1.0  # of an output, relative to its variance
 _TESTED = 1000  # steps that are left out to measure errors, about
-_CONSTANT = 1e-12  # variance below which a coordinate counts as constant
-_UNPREDICTED = 0.1  # a coordinate of which a smaller share is explained is hardly predicted
-_TOO_SPARSE = 0.03  # share of the kernel of values that points may miss
-_TOO_MANY = 0.5  # share of coordinates that are not predicted beyond which a model is of no use
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Steps in scaled coordinates.
+    """Steps in scaled coordinates."""
 
-    Attributes:
-        x: (n, d) states and actions.
-        change: (n, p) change of the state.
-        rewards: (n,) rewards.
-        ended: (n,) whether the environment ended the episode.
-    """
-
-    x: FloatArray
-    change: FloatArray
-    rewards: FloatArray
-    ended: BoolArray
+    x: FloatArray  # (n, d) states and actions
+    change: FloatArray  # (n, p) change of the state
+    rewards: FloatArray  # (n,) rewards
+    ended: BoolArray  # (n,) whether the environment ended the episode
 
     def rows(self, chosen: IntArray) -> Observed:
         """Return some of the steps."""
@@ -84,23 +62,15 @@ class Observed:
 
 @dataclass(frozen=True)
 class Dynamics:
-    """Predicts the next state and the reward of a step that does not end the episode.
+    """Predicts the next state and the reward of a step that does not end the episode."""
 
-    Attributes:
-        length_scales: (d,) length scales of state and action coordinates.
-        points: (m, d) inducing points, divided by the length scales.
-        trend: (1 + d, p + 1) linear part.
-        weights: (m, p + 1) kernel part.
-        limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
-        errors: (p + 1,) standard deviations of errors at usual steps that are left out of the fit; 0 while there are
-            too few steps to tell noise from what is not known yet.
-    """
-
-    length_scales: FloatArray
-    points: FloatArray
-    trend: FloatArray
-    weights: FloatArray
-    limits: FloatArray
+    length_scales: FloatArray  # (d,) length scales of state and action coordinates
+    points: FloatArray  # (m, d) inducing points, divided by the length scales
+    trend: FloatArray  # (1 + d, p + 1) linear part
+    weights: FloatArray  # (m, p + 1) kernel part
+    limits: FloatArray  # (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen
+    # (p + 1,) standard deviations of errors at usual steps that are left out of the fit; 0 while there are too few
+    # steps to tell noise from what is not known yet
     errors: FloatArray
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -229,22 +199,15 @@ def regress(z: FloatArray, y: FloatArray, least: float) -> tuple[FloatArray, Flo
             break
         best, weights[:, better], chosen[better] = np.where(better, evidence, best), found[:, better], len(factors)
         factors.append(factor)
-    errors = np.empty(y.shape[1])
+    every = 1 + n // _TESTED
+    errors, rows = np.empty(y.shape[1]), z[:, ::every]
     for number in np.unique(chosen):
         own = chosen == number
-        errors[own] = _left_out(factors[number], z, y[:, own], weights[:, own])
+        half = solve_triangular(factors[number], rows, lower=True, check_finite=False)
+        left = np.maximum(1.0 - np.vecdot(half.T, half.T), 1e-9)
+        left_out = (y[::every, own] - rows.T @ weights[:, own]) / left[:, None]
+        errors[own] = MEDIAN * np.median(np.abs(left_out), axis=0)
     return weights, errors
-
-
-def _left_out(factor: FloatArray, z: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return sizes of errors of steps that are left out, each in turn: (k,)."""
-    every = 1 + z.shape[1] // _TESTED
-    rows = z[:, ::every]
-    half = solve_triangular(factor, rows, lower=True, check_finite=False)
-    left = np.maximum(1.0 - np.vecdot(half.T, half.T), 1e-9)
-    errors = (y[::every] - rows.T @ weights) / left[:, None]
-    found: FloatArray = MEDIAN * np.median(np.abs(errors), axis=0)
-    return found
 
 
 def studentised_errors(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float) -> FloatArray:
@@ -256,63 +219,3 @@ def studentised_errors(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: fl
     leverage = np.where(usual, np.vecdot(half.T, half.T), 0.0)
     found: FloatArray = errors / np.sqrt(np.maximum(1.0 - leverage, 1e-9))[:, None]
     return found
-
-
-@dataclass(frozen=True)
-class Skill:
-    """Shares of what was observed that a model explains at steps that are left out of it.
-
-    Attributes:
-        explained: (p + 1,) for each coordinate of the next state, and for the reward: 1 minus the squared error over
-            that of the better of two simple predictions, that nothing changes and the mean; below 0 if they are
-            better.
-        missed: Mean share of the kernel of values that its inducing points miss at states seen, if no more points are
-            allowed; else 0.
-    """
-
-    explained: FloatArray
-    missed: float
-
-    @property
-    def unpredicted(self) -> IntArray:
-        """Coordinates of the state that are hardly predicted."""
-        return np.flatnonzero(self.explained[:-1] < _UNPREDICTED)
-
-    def words(self) -> str | None:
-        """Return why plans in this model are of little use, and what to do; None if there is no sign of it."""
-        count, p = len(self.unpredicted), len(self.explained) - 1
-        if count > _TOO_MANY * p:
-            which = ", ".join(str(i) for i in self.unpredicted[:12]) + (", …" if count > 12 else "")
-            return (
-                f"the kernel model hardly predicts {count} of {p} coordinates of the next state ({which}), so plans in "
-                "it are of little use. Leave out coordinates that do not matter, add those that are missing, or "
-                "average noisy ones over several steps. If all of many coordinates matter, use deep RL."
-            )
-        if self.missed > _TOO_SPARSE:
-            return (
-                f"the inducing points of the value function, of which no more are allowed, miss {self.missed:.0%} of "
-                f"its kernel at the states seen: {p} coordinates are many for a kernel, which needs neighbours, and "
-                "plans may be of little use. Leave out coordinates that do not matter, allow more value_points and "
-                "support, or use deep RL."
-            )
-        return None
-
-
-def skill_of(observed: Observed, dynamics: Dynamics, value: ValueFunction, budget: int) -> Skill:
-    """Return how well a model predicts, and how well the points of a value function cover the states."""
-    before = observed.x[:, : observed.change.shape[1]]
-    spread = np.minimum(observed.change.var(axis=0), (before + observed.change).var(axis=0))
-    on = observed.rewards[~observed.ended]
-    spread = np.append(spread, on.var() if len(on) else 0.0)
-    square = dynamics.errors**2
-    explained = np.where(square > 0.0, 1.0 - square / np.maximum(spread, np.finfo(np.float64).tiny), 1.0)
-    missed = _missed(value, before) if len(value.points) >= budget else 0.0
-    return Skill(np.where(spread > _CONSTANT, explained, 1.0), missed)
-
-
-def _missed(value: ValueFunction, states: FloatArray) -> float:
-    """Return the mean share of k(x, x) that the points of a value function miss at scaled states (n, p)."""
-    gram = matern_5_2(value.points, value.points)
-    gram.flat[:: len(gram) + 1] += 1e-9
-    k = value.features(states)
-    return float(np.mean(1.0 - np.vecdot(k, np.linalg.solve(gram, k.T).T)))

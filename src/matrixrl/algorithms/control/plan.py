@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.control.model import Dynamics
-from matrixrl.algorithms.control.values import ValueFunction
-from matrixrl.algorithms.control.world import END_GRID, Arrivals, WorldModel
+from matrixrl.algorithms.control.world import END_GRID, Arrivals, ValueFunction, WorldModel
 from matrixrl.core.greedy import best_action_at_random
 from matrixrl.errors import InvalidInput
 from matrixrl.features.kernels import ObservationScale
@@ -36,19 +35,12 @@ _SURPRISING_REWARD = 0.05  # error of a predicted reward, as a share of the rang
 
 @dataclass(frozen=True)
 class ActionGrid:
-    """Coordinates of actions, and the actions that backups compare.
+    """Coordinates of actions, and the actions that backups compare."""
 
-    Attributes:
-        codec: Numbers of the actions.
-        numbers: (A,) actions that backups compare.
-        planned: (A, q) their coordinates.
-        is_box: Whether the actions between them can be played too.
-    """
-
-    codec: Codec
-    numbers: IntArray
-    planned: FloatArray
-    is_box: bool
+    codec: Codec  # numbers of the actions
+    numbers: IntArray  # (A,) actions that backups compare
+    planned: FloatArray  # (A, q) their coordinates
+    is_box: bool  # whether the actions between them can be played too
 
     @classmethod
     def of(cls, codec: Codec, points: int) -> ActionGrid:
@@ -105,23 +97,14 @@ class ActionGrid:
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """Q of a stage and a state: what the next step pays, and the value of where it leads.
+    """Q of a stage and a state: what the next step pays, and the value of where it leads."""
 
-    Attributes:
-        world: Predictions; None before any data.
-        value: Value function; None before any data.
-        scale: Scale of observations.
-        grid: Actions.
-        surprises: Steps of the episode that the model did not predict, since the plan was made.
-        patience: Number of surprises after which the plan is made again.
-    """
-
-    world: WorldModel | None
-    value: ValueFunction | None
-    scale: ObservationScale
-    grid: ActionGrid
-    surprises: int = 0
-    patience: int = PATIENCE
+    world: WorldModel | None  # predictions; None before any data
+    value: ValueFunction | None  # value function; None before any data
+    scale: ObservationScale  # scale of observations
+    grid: ActionGrid  # actions
+    surprises: int = 0  # steps of the episode that the model did not predict, since the plan was made
+    patience: int = PATIENCE  # number of surprises after which the plan is made again
 
     def is_surprised(self, obs: FloatArray, action: int, reward: float, next_obs: FloatArray) -> bool:
         """Say whether the model did not predict where an action led from an observation (p,), or what it paid."""
@@ -146,9 +129,7 @@ class ControlPlan:
         """Return Q_h of scaled states (n, p) and actions (A, q): (n, A)."""
         if self.world is None or self.value is None:
             return np.zeros((len(states), len(actions)))
-        ahead = self.world.lookahead(actions)(states)
-        found = ahead.pays + ahead.goes_on * self.value.at(stage + 1, ahead.following)
-        return found.reshape(len(states), len(actions))
+        return self.world.lookahead(actions)(states).q(stage, self.value)
 
     def q_at(self, stage: int, obs: FloatArray) -> FloatArray:
         """Return Q_h of observations (n, p) and the planned actions: (n, A)."""
@@ -178,8 +159,7 @@ class ControlPlan:
         if self.world is None or self.value is None:
             return np.zeros((horizon, len(points)), dtype=np.int64)
         ahead = self.world.lookahead(self.grid.planned)(self.scale(points))
-        q = (ahead.pays + ahead.goes_on * self.value.at(h + 1, ahead.following) for h in range(horizon))
-        return np.stack([self.grid.numbers[one.reshape(len(points), -1).argmax(axis=1)] for one in q])
+        return np.stack([self.grid.numbers[ahead.q(h, self.value).argmax(axis=1)] for h in range(horizon)])
 
     def refined(self, stage: int, state: FloatArray, row: FloatArray) -> FloatArray:
         """Return a better continuous action near one (q,) at a scaled state (p,): (q,)."""

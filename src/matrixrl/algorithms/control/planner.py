@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -10,17 +11,28 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.continuous.base import Experience
 from matrixrl.algorithms.control.model import MEDIAN, Observed, fit_dynamics, fit_kernel, kernel_prior
 from matrixrl.algorithms.control.plan import PATIENCE, ActionGrid, ControlPlan, checked, value_from
-from matrixrl.algorithms.control.values import Outlook, ValueFunction, backward, outlook, value_points
-from matrixrl.algorithms.control.world import EndSteps, WorldModel, fit_arrivals, random_walks, simulate
+from matrixrl.algorithms.control.world import (
+    Outlook,
+    ValueFunction,
+    WorldModel,
+    backward,
+    fit_arrivals,
+    outlook,
+    random_walks,
+    simulate,
+    value_points,
+)
 from matrixrl.checks import flag
 from matrixrl.features.kernels import ObservationScale
-from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.problems import ContinuousTask
+from matrixrl.records import FloatArray, IntArray
 from matrixrl.settings import Settings, one_of, optional, real, setting, whole
 
-__all__ = ["ControlModel", "ControlSettings", "Memory", "Planner"]
+__all__ = ["ControlModel", "ControlSettings", "Memory"]
 
 _MOST_STEPS = 4000  # steps that the model is fitted to; beyond, ends, the last episode and a random choice
 _REFIT = 1.3  # length scales are fitted again when there are this many times the steps of the last fit
@@ -80,31 +92,20 @@ class ControlSettings(Settings):
 
 @dataclass(frozen=True)
 class Memory:
-    """What one plan leaves to the next.
+    """What one plan leaves to the next."""
 
-    Attributes:
-        kernel: (g + 1,) log length scales and log noise; empty before the first fit.
-        fitted: (1 + p,) number of steps and units of observations at the last fit.
-        value: Value function that was chosen; None before the first plan.
-        search: (3,) number of steps at the last search, what the chosen value function then earned in the model, and
-            whether it was chosen while rewards said nothing.
-    """
-
-    kernel: FloatArray
-    fitted: FloatArray
-    value: ValueFunction | None
+    kernel: FloatArray  # (g + 1,) log length scales and log noise; empty before the first fit
+    fitted: FloatArray  # (1 + p,) number of steps and units of observations at the last fit
+    value: ValueFunction | None  # value function that was chosen; None before the first plan
+    # (3,) number of steps at the last search, what the chosen value function then earned in the model, and whether it
+    # was chosen while rewards said nothing
     search: FloatArray
 
-    @classmethod
-    def empty(cls) -> Memory:
-        """Return the memory before the first plan."""
-        return cls(np.empty(0), np.empty(0), None, np.zeros(3))
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> Arrays:
         """Return named arrays; those of the value function are empty if there is none."""
         none, nothing = np.empty(0), np.empty((0, 0))
         value = self.value or ValueFunction(nothing, nothing, none, none, none)
-        found: dict[str, NDArray[Any]] = {"kernel": self.kernel, "fitted": self.fitted, "search": self.search}
+        found: Arrays = {"kernel": self.kernel, "fitted": self.fitted, "search": self.search}
         return found | {f"value_{one.name}": getattr(value, one.name) for one in fields(value)}
 
     @classmethod
@@ -119,70 +120,55 @@ class Memory:
 
 
 class ControlModel:
-    """All steps of one replica, the scale of their observations, and what the last plan left to the next.
+    """All steps of one replica, and plans from them; a plan replaces the memory of the last one."""
 
-    Attributes:
-        data: All steps.
-        starts: Numbers of the first steps of episodes.
-        memory: What the last plan left; a plan replaces it.
-    """
-
-    def __init__(self, scale: ObservationScale, n_actions: int, n_groups: int, horizon: int) -> None:
-        self.scale, self._sizes = scale, (n_actions, n_groups, horizon)
-        self.data = Experience.none(scale.size)
-        self.starts: IntArray = np.empty(0, dtype=np.int64)
-        self.memory = Memory.empty()
-
-    def size(self) -> int:
-        """Return the number of steps."""
-        return len(self.data.actions)
+    def __init__(self, task: ContinuousTask, grid: ActionGrid, settings: ControlSettings) -> None:
+        self.task, self.grid, self.settings = task, grid, settings
+        self.scale, self.data = ObservationScale(task.low, task.high), Experience.none(task.n_coordinates)
+        self.starts: IntArray = np.empty(0, dtype=np.int64)  # numbers of the first steps of episodes
+        self.memory = Memory(np.empty(0), np.empty(0), None, np.zeros(3))
+        self._prior = kernel_prior(task.n_coordinates, grid.groups)
 
     def update(self, steps: Experience) -> None:
         """Add the steps of an episode."""
-        self.starts = np.append(self.starts, self.size())
+        self.starts = np.append(self.starts, len(self.data))
         self.data = self.data.followed_by(steps)
         self.scale.see(np.concatenate([steps.obs, steps.next_obs]))
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the steps and the memory as named arrays."""
-        own: dict[str, NDArray[Any]] = {"seen": self.scale.seen, "starts": self.starts}
+    def state_dict(self) -> Arrays:
+        own: Arrays = {"seen": self.scale.seen, "starts": self.starts}
         return self.data.state_dict() | own | self.memory.state_dict()
 
-    def load_state_dict(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Copy what `state_dict` returned.
-
-        Raises:
-            InvalidInput: The arrays do not fit.
-        """
-        n_actions, n_groups, horizon = self._sizes
-        self.memory = Memory.of_state(arrays, n_groups, horizon, self.scale.size)
-        self.data = Experience.of_state(arrays, n_actions)
+    def load_state_dict(self, arrays: Arrays) -> None:
+        """Copy what `state_dict` returned, or raise `InvalidInput`."""
+        task, n_groups = self.task, int(self._prior.groups.max()) + 1
+        self.memory = Memory.of_state(arrays, n_groups, task.horizon, task.n_coordinates)
+        self.data = Experience.of_state(arrays, task.n_actions)
         self.scale.restore(arrays["seen"].copy())
         self.starts = arrays["starts"].copy()
 
-
-class Planner:
-    """Makes plans from steps."""
-
-    def __init__(self, grid: ActionGrid, horizon: int, bounded: BoolArray, settings: ControlSettings) -> None:
-        self.grid, self.horizon, self.settings = grid, horizon, settings
-        self._bounded, self._prior = bounded, kernel_prior(len(bounded), grid.groups)
-
-    def plan(
-        self, data: Experience, starts: IntArray, scale: ObservationScale, memory: Memory, rng: Generator
-    ) -> tuple[ControlPlan, Memory]:
-        """Return a plan for all steps, and what the next plan may use."""
-        if not len(data.actions):
-            return ControlPlan(None, None, scale, self.grid), memory
+    def plan(self, rng: Generator, so_far: Experience | None = None) -> ControlPlan:
+        """Return a plan for all steps, and for those of an episode that goes on."""
+        data, starts, scale = self.data, self.starts, copy(self.scale)
+        if so_far is not None:
+            starts, data = np.append(starts, len(data)), data.followed_by(so_far)
+            scale.see(np.concatenate([so_far.obs, so_far.next_obs]))
+        if not len(data):
+            return ControlPlan(None, None, scale, self.grid)
         observed = self.observed(data, scale)
-        used = _some(len(data.actions), starts, data.terminated, rng)
-        memory = self._fitted(observed, scale, memory, rng)
-        actions = observed.x[:, len(self._bounded) :]
-        seen = outlook(data.rewards, actions, data.terminated, self.horizon, self.settings.exploration)
-        world = self._world(observed if used is None else observed.rows(used), seen.bonus, memory, rng)
-        memory = self._searched(world, seen, observed, starts, memory, rng)
-        patience = max(PATIENCE, int(_PATIENT * len(data.actions)))
-        return ControlPlan(world, memory.value, scale, self.grid, patience=patience), memory
+        used = observed
+        if len(data) > _MOST_STEPS:
+            kept = data.terminated.copy()
+            kept[starts[-1] :] = True
+            kept[rng.permutation(len(data))[:_MOST_STEPS]] = True
+            used = observed.rows(np.flatnonzero(kept))
+        memory = self._fitted(observed, scale, rng)
+        actions = observed.x[:, self.task.n_coordinates :]
+        seen = outlook(data.rewards, actions, data.terminated, self.task.horizon, self.settings.exploration)
+        world = self._world(used, seen.bonus, memory, rng)
+        self.memory = self._searched(world, seen, observed, starts, memory, rng)
+        patience = max(PATIENCE, int(_PATIENT * len(data)))
+        return ControlPlan(world, self.memory.value, scale, self.grid, patience=patience)
 
     def observed(self, data: Experience, scale: ObservationScale) -> Observed:
         """Return steps in scaled coordinates."""
@@ -190,9 +176,9 @@ class Planner:
         x = np.concatenate([before, self.grid.coordinates(data.actions)], axis=1)
         return Observed(x, after - before, data.rewards, data.terminated)
 
-    def _fitted(self, observed: Observed, scale: ObservationScale, memory: Memory, rng: Generator) -> Memory:
+    def _fitted(self, observed: Observed, scale: ObservationScale, rng: Generator) -> Memory:
         """Fit length scales again if there are many more steps, or if the unit of a coordinate grew."""
-        n, unit = len(observed.rewards), scale.unit
+        memory, n, unit = self.memory, len(observed.rewards), scale.unit
         if self.settings.length_scale is not None:
             kernel = self._prior.mean.copy()
             kernel[:-1] = np.log(self.settings.length_scale)
@@ -207,18 +193,18 @@ class Planner:
     def _world(self, observed: Observed, bonus: float, memory: Memory, rng: Generator) -> WorldModel:
         scales = np.exp(memory.kernel[:-1])[self._prior.groups]
         noise = float(np.exp(memory.kernel[-1]))
-        dynamics = fit_dynamics(observed, scales, noise, self._bounded, self.settings.model_points)
-        ended, before = observed.ended, observed.x[:, : len(self._bounded)]
+        dynamics = fit_dynamics(observed, scales, noise, self.scale.bounded, self.settings.model_points)
+        ended, before = observed.ended, observed.x[:, : self.task.n_coordinates]
         after = before + observed.change
         extra = observed.rewards[ended] - dynamics.predict(observed.x[ended])[1]
-        ends = EndSteps(before[ended], after[ended], extra)
+        ends = before[ended], after[ended], extra
         return WorldModel(dynamics, fit_arrivals(np.concatenate([before[:1], after[~ended]]), ends, rng), bonus)
 
     def _searched(
         self, world: WorldModel, seen: Outlook, observed: Observed, starts: IntArray, memory: Memory, rng: Generator
     ) -> Memory:
         """Return the memory with the value function that plays best in the model."""
-        states = observed.x[:, : len(self._bounded)]
+        states = observed.x[:, : self.task.n_coordinates]
         some = np.linspace(0, len(starts) - 1, min(len(starts), _STARTS)).astype(np.int64)
         first, n = states[starts[some]], len(states)
         best, chosen, visited, count = -np.inf, memory.value, states[:0], self.settings.candidates
@@ -284,13 +270,3 @@ def _noise(world: WorldModel, observed: Observed) -> FloatArray:
 def _enough(seen: Outlook) -> float:
     """Return a return that is so close to the largest possible one that no better plan is searched for."""
     return seen.best - _ENOUGH * (seen.best - float(seen.low[0]))
-
-
-def _some(n: int, starts: IntArray, ended: BoolArray, rng: Generator) -> IntArray | None:
-    """Return the steps that a model is fitted to if there are too many: ends, the last episode and a random choice."""
-    if n <= _MOST_STEPS:
-        return None
-    kept = ended.copy()
-    kept[starts[-1] :] = True
-    kept[rng.permutation(n)[:_MOST_STEPS]] = True
-    return np.flatnonzero(kept)

@@ -1,4 +1,4 @@
-"""Everything that is predicted of a step: dynamics, ends, novelty; and play in that world."""
+"""Everything that is predicted: outcomes of steps, values of states by kernel regression, and play in that world."""
 
 from __future__ import annotations
 
@@ -8,15 +8,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from matrixrl.algorithms.control.model import Dynamics
-from matrixrl.algorithms.control.values import Backups, ValueFunction
-from matrixrl.features.kernels import choose_pivots, rbf
-from matrixrl.records import FloatArray
+from matrixrl.features.kernels import choose_pivots, matern_5_2, rbf
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["END_GRID", "Arrivals", "EndSteps", "WorldModel", "end_kernel", "fit_arrivals", "random_walks", "simulate"]
+__all__ = [
+    "END_GRID",
+    "Arrivals",
+    "Backups",
+    "Ends",
+    "Outlook",
+    "ValueFunction",
+    "WorldModel",
+    "backward",
+    "end_kernel",
+    "fit_arrivals",
+    "outlook",
+    "random_walks",
+    "simulate",
+    "value_points",
+]
 
 END_GRID = 201
 """Number of points at which the parts of ends that depend on one coordinate are stored."""
 
+Ends = tuple[FloatArray, FloatArray, FloatArray]
+"""Steps that ended an episode: scaled states before (k, p) and after them (k, p), rewards minus predicted ones (k,)."""
+
+_VALUE_SCALE = 2.0  # length scale of a rough kernel, whose resolution follows the points rather than the length scale
+_VALUE_RIDGE = 10.0  # of the regression of values, in units of the tolerance of inducing points
+_SAME = 1e-4  # rewards that differ by less than this share of their range are equal
 _NOVELTY_RIDGE = 1e-3
 _END_RIDGE = 1e-3
 _END_WEIGHT = 10.0  # of ends and of the states before them, which are few; ten times that if they are missed
@@ -34,41 +54,126 @@ _GONE = 0.05  # an episode that goes on with less probability than this is over
 
 
 @dataclass(frozen=True)
-class EndSteps:
-    """Steps that ended an episode.
+class ValueFunction:
+    """V_h(x) = centre_h + k(x)ᵀθ_h, clipped to the range of returns that are still possible."""
 
-    Attributes:
-        before: (k, p) scaled states before them.
-        after: (k, p) scaled states after them.
-        extra: (k,) reward minus what the model of continuing steps predicts.
+    points: FloatArray  # (m, p) inducing points, divided by the length scale
+    theta: FloatArray  # (H, m) weights
+    centre: FloatArray  # (H,) mean of the values at the states that were backed up
+    low: FloatArray  # (H,) smallest return from each stage on
+    high: FloatArray  # (H,) largest return from each stage on
+
+    def features(self, x: FloatArray) -> FloatArray:
+        """Return k(x) of scaled states (n, p): (n, m)."""
+        return matern_5_2(x / _VALUE_SCALE, self.points)
+
+    def at(self, stage: int, x: FloatArray) -> FloatArray:
+        """Return V_h of scaled states (n, p); 0 after the last stage: (n,)."""
+        if stage >= len(self.centre):
+            return np.zeros(len(x))
+        found = self.features(x) @ self.theta[stage]
+        found += self.centre[stage]
+        clipped: FloatArray = np.clip(found, self.low[stage], self.high[stage], out=found)
+        return clipped
+
+
+@dataclass(frozen=True)
+class Backups:
+    """Predicted outcomes of all actions at the states that are backed up."""
+
+    states: FloatArray  # (M, p) scaled states
+    pays: FloatArray  # (MA,) rewards, with what an end pays and the bonus of new states
+    goes_on: FloatArray  # (MA,) probability that the episode goes on
+    following: FloatArray  # (MA, p) next states
+    n_actions: int  # A
+
+    def q(self, stage: int, value: ValueFunction) -> FloatArray:
+        """Return Q_h of all states and actions, by the values of the next stage: (M, A)."""
+        return (self.pays + self.goes_on * value.at(stage + 1, self.following)).reshape(-1, self.n_actions)
+
+
+def value_points(states: FloatArray, budget: int, tolerance: float) -> tuple[FloatArray, IntArray]:
+    """Return inducing points for a value function at scaled states (n, p), and which states were chosen."""
+    scaled = states / _VALUE_SCALE
+    chosen = choose_pivots(scaled, matern_5_2, budget=budget, tolerance=tolerance)
+    return scaled[chosen], chosen
+
+
+def backward(
+    points: FloatArray, backups: Backups, low: FloatArray, high: FloatArray, *, softness: float, tolerance: float
+) -> ValueFunction:
+    """Return the value function of backward induction on predicted outcomes.
+
+    A backup is (1 − ε) max_a Q + ε mean_a Q: a plan that one random action ruins is worth less.
     """
+    horizon, m = len(low), len(points)
+    gram = matern_5_2(points, points)
+    gram.flat[:: m + 1] += _JITTER
+    rows = matern_5_2(backups.states / _VALUE_SCALE, points)
+    regress = np.linalg.solve(rows.T @ rows + _VALUE_RIDGE * tolerance * gram, rows.T)
+    follow = matern_5_2(backups.following / _VALUE_SCALE, points)
+    theta, centre = np.empty((horizon, m)), np.empty(horizon)
+    v = np.zeros(len(follow))
+    for h in range(horizon - 1, -1, -1):
+        v *= backups.goes_on
+        v += backups.pays
+        q = v.reshape(-1, backups.n_actions)
+        best = (1.0 - softness) * q.max(axis=1) + softness * q.mean(axis=1)
+        np.clip(best, low[h], high[h], out=best)
+        centre[h] = best.mean()
+        best -= centre[h]
+        theta[h] = regress @ best
+        v = follow @ theta[h]
+        v += centre[h]
+        np.clip(v, low[h], high[h], out=v)
+    return ValueFunction(points, theta, centre, low, high)
 
-    before: FloatArray
-    after: FloatArray
-    extra: FloatArray
+
+@dataclass(frozen=True)
+class Outlook:
+    """Ranges of returns, and how much new states attract."""
+
+    low: FloatArray  # (H,) smallest return from each stage on
+    high: FloatArray  # (H,) largest return from each stage on
+    best: float  # largest return of an episode, without any bonus
+    bonus: float  # reward that is added for a state of which nothing is known
+    is_blind: bool  # whether rewards and ends have said nothing about states yet
+
+
+def outlook(rewards: FloatArray, actions: FloatArray, ended: BoolArray, horizon: int, exploration: float) -> Outlook:
+    """Return the ranges of returns that follow from all steps seen.
+
+    While rewards depend on nothing but the action and no end made a difference, nothing can be gained but knowledge:
+    the bonus then exceeds what any episode can cost. Afterwards it only breaks ties.
+    """
+    spread, size = float(rewards.max() - rewards.min()), float(np.abs(rewards).max())
+    rows = np.column_stack([np.ones(len(rewards)), actions, actions * actions])
+    fit = rows @ np.linalg.lstsq(rows, rewards, rcond=None)[0]
+    by_action = bool(np.abs(rewards - fit).max() <= _SAME * max(spread, 1e-6))
+    is_blind = by_action and not (ended.any() and size > 0.0)
+    bonus = max(1.0, horizon * spread) if is_blind else exploration * max(spread, size)
+    left = np.arange(horizon, 0, -1.0)
+    on = rewards[~ended] if (~ended).any() else rewards
+    best = float(on.max())
+    once = max(0.0, float(rewards[ended].max()) - best) if ended.any() else 0.0
+    high = np.maximum(left * best, best) + once
+    low = np.minimum(left * float(rewards.min()), min(0.0, float(rewards.min())))
+    return Outlook(low, np.maximum(high, low) + left * bonus, float(high[0]), bonus, is_blind)
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Kernel regression on the states that steps led to.
+    """Kernel regression on the states that steps led to."""
 
-    Attributes:
-        points: (k, p) inducing points of novelty.
-        known: (k, k) C with novelty 1 − k(x)ᵀCk(x).
-        end_points: (e, p) inducing points of ends; none if no episode was ended by the environment.
-        end_weights: (e, 2) weights of the indicator of an end, and of what it pays beyond the mean.
-        end_range: (2, p) smallest and largest coordinates seen; beyond them, ends are predicted as at the border.
-        end_parts: (p, G, 2) parts that depend on one coordinate, at G points from its smallest to its largest value.
-        end_pay: (1,) mean of what an end pays more than a continuing step.
-    """
-
-    points: FloatArray
-    known: FloatArray
-    end_points: FloatArray
-    end_weights: FloatArray
+    points: FloatArray  # (k, p) inducing points of novelty
+    known: FloatArray  # (k, k) C with novelty 1 − k(x)ᵀCk(x)
+    end_points: FloatArray  # (e, p) inducing points of ends; none if no episode was ended by the environment
+    end_weights: FloatArray  # (e, 2) weights of the indicator of an end, and of what it pays beyond the mean
+    # (2, p) smallest and largest coordinates seen; beyond them, ends are predicted as at the border
     end_range: FloatArray
+    # (p, G, 2) parts that depend on one coordinate, at G points from its smallest to its largest value
     end_parts: FloatArray
-    end_pay: FloatArray
+    end_pay: FloatArray  # (1,) mean of what an end pays more than a continuing step
 
     def novelty(self, x: FloatArray) -> FloatArray:
         """Return how unknown scaled states (n, p) are, from 0 to 1: (n,)."""
@@ -92,9 +197,9 @@ class Arrivals:
         return sure, self.end_pay[0] + found[:, 1]
 
 
-def fit_arrivals(states: FloatArray, ends: EndSteps, rng: np.random.Generator) -> Arrivals:
+def fit_arrivals(states: FloatArray, ends: Ends, rng: np.random.Generator) -> Arrivals:
     """Return what is known of arrivals: scaled states (n, p) that steps led to without an end, or that were first."""
-    everything = np.concatenate([states, ends.after])
+    everything = np.concatenate([states, ends[1]])
     chosen = everything if len(everything) <= _MOST else everything[np.sort(rng.permutation(len(everything))[:_MOST])]
     points = chosen[choose_pivots(chosen, rbf, budget=_POINTS, tolerance=1e-5)]
     gram = rbf(points, points)
@@ -103,7 +208,7 @@ def fit_arrivals(states: FloatArray, ends: EndSteps, rng: np.random.Generator) -
     inner = np.linalg.inv(gram)
     known = inner - np.linalg.inv(gram + (k.T @ k) / _NOVELTY_RIDGE)
     p = states.shape[1]
-    if not len(ends.after):
+    if not len(ends[1]):
         none, parts = np.empty((0, p)), np.zeros((p, END_GRID, 2))
         return Arrivals(points, known, none, np.empty((0, 2)), np.stack([-np.ones(p), np.ones(p)]), parts, np.zeros(1))
     return Arrivals(points, known, *_fit_ends(states, ends, points))
@@ -128,9 +233,9 @@ def _of_coordinate(x: FloatArray, y: FloatArray) -> FloatArray:
     return found
 
 
-def _fit_ends(states: FloatArray, ends: EndSteps, others: FloatArray) -> tuple[FloatArray, ...]:
+def _fit_ends(states: FloatArray, ends: Ends, others: FloatArray) -> tuple[FloatArray, ...]:
     """Return points, weights, range, parts and mean pay of ends: the last ones and what preceded them count."""
-    before, after, extra = (part[-_PLACES:] for part in (ends.before, ends.after, ends.extra))
+    before, after, extra = (part[-_PLACES:] for part in ends)
     pay = extra.mean()
     points = np.concatenate([after, before, others[:_PLACES]])
     everything = np.concatenate([after, before, states])
@@ -158,17 +263,11 @@ def _fit_ends(states: FloatArray, ends: EndSteps, others: FloatArray) -> tuple[F
 
 @dataclass(frozen=True)
 class WorldModel:
-    """Everything that is predicted of a step, in scaled coordinates.
+    """Everything that is predicted of a step, in scaled coordinates."""
 
-    Attributes:
-        dynamics: Next states and rewards.
-        arrivals: EndSteps and novelty.
-        bonus: Reward that is added for a state of which nothing is known.
-    """
-
-    dynamics: Dynamics
-    arrivals: Arrivals
-    bonus: float
+    dynamics: Dynamics  # next states and rewards
+    arrivals: Arrivals  # ends and novelty
+    bonus: float  # reward that is added for a state of which nothing is known
 
     def outcomes(self, states: FloatArray, actions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return next states (n, p), what steps pay (n,), and the probabilities that they go on (n,)."""
@@ -232,8 +331,7 @@ def simulate(
     look = world.lookahead(actions)
     for h in range(horizon):
         ahead = look(states)
-        q = (ahead.pays + ahead.goes_on * value.at(h + 1, ahead.following)).reshape(-1, count)
-        taken = np.where(mistakes[h, live], drawn[h, live], q.argmax(axis=1))
+        taken = np.where(mistakes[h, live], drawn[h, live], ahead.q(h, value).argmax(axis=1))
         taken += count * np.arange(len(states))
         earned[live] += going[live] * ahead.pays[taken]
         going[live] *= ahead.goes_on[taken]

@@ -136,7 +136,7 @@ def test_an_interrupted_simulation_goes_on_too(settings):
 
     expected = run_seeds("river-swim", n_episodes=15, seeds=2, **settings)
     simulation = Simulation("river-swim", n_episodes=15, seeds=[0, 1], settings=settings)
-    RaiseOnce(simulation.evaluator, "regret", 6)
+    RaiseOnce(simulation.engine.evaluator, "regret", 6)
     with pytest.raises(KeyboardInterrupt):
         simulation.run()
     assert simulation.result().n_episodes == 5

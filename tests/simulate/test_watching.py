@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from matrixrl import run_seeds
-from matrixrl.play import SeedRuns, Simulation
+from matrixrl.play import Simulation
 from matrixrl.play.monitor import EpisodeMonitor, surprise_share
 from matrixrl.play.video import Recorder
 from matrixrl.progress import EpisodeProgress
@@ -108,10 +108,10 @@ def frames(path, height, width):
 @pytest.mark.slow
 def test_the_video_before_is_the_first_episode_and_both_begin_alike(tmp_path):
     settings = {"horizon": 12}
-    runs = SeedRuns("pendulum", n_episodes=2, seeds=[3], env_settings=settings)
+    runs = Simulation("pendulum", n_episodes=2, seeds=[3], env_settings=settings)
     result = runs.run()
     folder = tmp_path / "v"
-    before, after, both = Recorder("pendulum", settings, folder).record_both(runs.fresh(), runs.first.algorithm)
+    before, after, both = Recorder("pendulum", settings, folder).record_both(runs.fresh(), runs.algorithm)
     ends = ("after", "before-and-after", "before")
     assert sorted(path.name for path in folder.iterdir()) == [f"pendulum-{end}.mp4" for end in ends]
     assert before.episode_return == pytest.approx(result.returns[0, 0], abs=1e-9), "that of the run"
@@ -127,9 +127,9 @@ def test_the_video_before_is_the_first_episode_and_both_begin_alike(tmp_path):
 @pytest.mark.slow
 def test_the_shorter_video_waits_at_its_last_image(tmp_path):
     settings = {"horizon": 40}
-    runs = SeedRuns("cart-pole", n_episodes=3, seeds=[0], env_settings=settings)
+    runs = Simulation("cart-pole", n_episodes=3, seeds=[0], env_settings=settings)
     result = runs.run()
-    before, after, both = Recorder("cart-pole", settings, tmp_path).record_both(runs.fresh(), runs.first.algorithm)
+    before, after, both = Recorder("cart-pole", settings, tmp_path).record_both(runs.fresh(), runs.algorithm)
     assert (before.length, before.episode_return) == (result.lengths[0, 0], result.returns[0, 0])
     assert before.length != after.length
     whole, shorter = frames(both, 436, 1208), min(before.length, after.length)

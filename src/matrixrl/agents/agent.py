@@ -40,7 +40,7 @@ from matrixrl.play.engine import Engine
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.rollout import EnvWorld
 from matrixrl.policies import Policy
-from matrixrl.problems import Problem, ProblemOptions, RegretEvaluator
+from matrixrl.problems import Problem, ProblemOptions
 from matrixrl.problems.reader import OPTION_DEFAULTS
 from matrixrl.random_streams import fresh_seed
 from matrixrl.records import Certificate, Episode, Guarantee, History, HistoryLog, IntArray
@@ -133,17 +133,11 @@ class Agent:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
-        measures = problem.regret_every > 0 and algorithm.has_policy_table
         self._algorithm = algorithm
         self.name = algorithm.name
         self._log = HistoryLog(regret_every=max(problem.regret_every, 1))
         self._queue = EpisodeQueue(self, LATE_EPISODES[0])
-        self._engine = Engine(
-            algorithm,
-            None if problem.env is None else EnvWorld(problem, algorithm.seeds[0]),
-            RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None,
-            problem.regret_every,
-        )
+        self._engine = Engine(algorithm, None if problem.env is None else EnvWorld(problem, algorithm.seeds[0]))
         self._ledger = CertificateLedger(algorithm)
         self._params = None
         self._gaps = 0.0

@@ -58,7 +58,7 @@ def _ending_in_one_line() -> Iterator[None]:
     Imports come first because some of them turn a KeyboardInterrupt into another error, or lose it.
     """
     with ending_at_once():
-        import matrixrl.play.runs  # takes a second or more
+        import matrixrl.play.simulation  # takes a second or more
 
         require_lab()
         import matrixrl.lab.experiments  # noqa: F401

@@ -25,7 +25,7 @@ from matrixrl.lab.demo import DEMO, FILM
 from matrixrl.lab.plots import draw_regret
 from matrixrl.lab.return_plots import draw_returns
 from matrixrl.lab.shipped import shipped_titles
-from matrixrl.play import OutputDirectory, RunResult, SeedRuns, inspect_problem
+from matrixrl.play import OutputDirectory, RunResult, Simulation, inspect_problem
 from matrixrl.plots.style import require_matplotlib
 from matrixrl.plots.vectors import checked_coordinates
 from matrixrl.problems import ContinuousTask, Problem
@@ -69,7 +69,7 @@ def run(
         recorder = Recorder(env, env_settings, record, trust_code=trust_code)
     n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
     n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
-    runs = SeedRuns(
+    runs = Simulation(
         env,
         n_episodes=integer("--episodes", n_episodes, low=1, remedy="Play at least one episode."),
         seeds=seed_list(seed, integer("--seeds", n_seeds, low=1, remedy="Use at least one seed.")),
@@ -90,7 +90,7 @@ def run(
     label = " ".join([name, *(agent_set or [])])
     files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
     if recorder is not None and not interrupted:
-        before, after, both = recorder.record_both(runs.fresh(), runs.first.algorithm)
+        before, after, both = recorder.record_both(runs.fresh(), runs.algorithm)
         files += [before.path, after.path, both]
     _print({label: result}, files, as_json=as_json)
     if interrupted:
@@ -127,7 +127,7 @@ def run_demo(out: Path, episodes: int, seeds: int, *, overwrite: bool) -> None:
     results: dict[str, RunResult] = {}
     interrupted = False
     for label, settings in DEMO.settings.items():
-        runs = SeedRuns(
+        runs = Simulation(
             DEMO.env,
             n_episodes=episodes,
             seeds=seed_list(0, seeds),
@@ -183,7 +183,7 @@ def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Pat
 def _write(
     results: dict[str, RunResult],
     directory: OutputDirectory | None,
-    runs: SeedRuns | None,
+    runs: Simulation | None,
     *,
     title: str,
     coordinates: tuple[int, int] | None = None,
@@ -204,7 +204,7 @@ def _write(
     if first.optimal_value is not None:
         files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
     elif runs is not None:
-        algorithm = runs.first.algorithm
+        algorithm = runs.algorithm
         files.append(
             directory.write_picture(
                 lambda path: draw_returns(first, algorithm, path, coordinates=coordinates), of="return"

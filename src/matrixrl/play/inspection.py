@@ -106,7 +106,8 @@ def inspect_problem(
         fail("env", rule, simulation.problem.name, f"Try matrixrl run {simulation.problem.name}.")
     if not isinstance(algorithm, (UCMatrixRL, SampledMatrixRL)):
         fail("agent", "must be a MatrixRL agent (its constants are inspected)", agent, "Pass agent='matrix-rl'.")
-    assert simulation.evaluator is not None
+    evaluator = simulation.engine.evaluator
+    assert evaluator is not None
     assert features is not None
     k, blocks = algorithm.model.confidence.regularity, algorithm.model.confidence.blocks
     fit = embedding(mdp.transitions, features, mdp.allowed)
@@ -119,7 +120,7 @@ def inspect_problem(
         "megabytes_shared": (table + features.psi.d_psi * mdp.n_states * 8) / 1e6,
         "seconds_per_1000_episodes": float(simulation.clock.sum()) / simulation.done * 1000,
     }
-    unit, optimum = mdp.task.unit, simulation.evaluator.optimal_value
+    unit, optimum = mdp.task.unit, evaluator.optimal_value
     dims = _effective(simulation, max(n_episodes) * mdp.horizon)
     bounds = [_bounds(n, algorithm, unit, optimum, dims) for n in n_episodes]
     informative_from = first_informative(algorithm.claims.regret_bound, mdp.task.total_weight)

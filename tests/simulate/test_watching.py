@@ -37,7 +37,7 @@ def watched():
 
 def test_watching_notes_returns_surprises_and_length_scales(watched):
     watch = watched._monitor
-    np.testing.assert_array_equal(watch.returns, watched.returns[0])
+    np.testing.assert_array_equal(watch.returns, watched.series.returns[0])
     assert np.isnan(watch.surprises[0]), "no model before the first episode"
     assert all(0.0 <= share <= 1.0 for share in watch.surprises[1:])
     np.testing.assert_array_equal(watch.length_scales[-1], watched.algorithm.length_scales()[0])

@@ -60,7 +60,7 @@ def test_lines_name_every_length_scale(watched):
     lines = watched._monitor.lines()
     scales = ["length x0, cos θ", "length x1, sin θ", "length x2, speed", "length u0"]
     assert [line.split("  ")[0] for line in lines] == ["returns", "surprises", *scales]
-    assert f"{watched.returns[0, -1]:.4g}" in lines[0]
+    assert f"{watched.series.returns[0, -1]:.4g}" in lines[0]
     assert lines[-1].endswith(f"{watched.algorithm.length_scales()[0, -1]:.3g}")
 
 

@@ -61,8 +61,8 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
     if not self._algorithm.claims.certifies:
         words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
         raise ProtocolError(words)
-    played = self._queue.open[0]._plan if self._queue.n_open == 1 else self._advised_plan()
-    return self._certificate_of(played) if start is None else self._named_certificate(played, start)
+    played = self._queue.open[0]._plan if self._queue.n_open == 1 else advised_plan(self)
+    return certify_played(self, played, start)
 
 
 def guarantee(self: Agent) -> Guarantee:
@@ -88,7 +88,7 @@ def guarantee(self: Agent) -> Guarantee:
 
 def alarm(self: Agent) -> str | None:
     """Return why the assumptions must be false; see `Agent.alarm`."""
-    self._heed_masks()
+    heed_masks(self)
     if any(self._log.alarms):
         first = f"misspecification alarm in episode {self._log.alarms.index(True) + 1}"
         words: str | None = self._algorithm.claims.alarm_words(first)
@@ -124,8 +124,8 @@ def regret_certificate(self: Agent) -> RegretCertificate:
     >>> bool(history.cumulative_regret[-1] <= agent.regret_certificate().upper)
     True
     """
-    self._check_certifies("regret_certificate")
-    shown = self._certificate_of(self._advised_plan())
+    check_certifies(self, "regret_certificate")
+    shown = certificate_of(self, advised_plan(self))
     task, delta = self.problem.finite_task, self._algorithm.claims.delta
     low, largest = task.steps_weight * task.reward_range[0], task.steps_weight * task.unit
     returns = np.array(self._log.returns)
@@ -136,7 +136,7 @@ def regret_certificate(self: Agent) -> RegretCertificate:
     doubt = self._ledger.start_doubt or self._ledger.doubts
     if doubt is None:
         self._ledger.contradict(upper=upper, lower=0.0)
-    claim = shown.guarantee and Guarantee.unless(doubt) and self._certificate_claim(False)
+    claim = shown.guarantee and Guarantee.unless(doubt) and certificate_claim(self, False)
     return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), claim, shown.start)
 
 
@@ -169,7 +169,7 @@ def bound(self: Agent) -> RegretBound:
 
 def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:
     """Return the policy with the largest certified lower bound so far, and its certificate."""
-    current = self._certificate_of(self._algorithm.safest_plan())
+    current = certificate_of(self, self._algorithm.safest_plan())
     self._ledger.note_returns()
     best = self._ledger.best
     assert best is not None
@@ -182,17 +182,17 @@ def heed_masks(self: Agent) -> None:
     if algorithm.masks.reported is self._known_masks or not isinstance(algorithm, FiniteAlgorithm):
         return
     self._known_masks = algorithm.masks.reported
-    self._forget_plans()
+    forget_plans(self)
     self._ledger.permit(algorithm.frame)
 
 
 def certificate_of(self: Agent, plan: Any) -> Certificate:
-    self._heed_masks()
+    heed_masks(self)
     plan = self._algorithm.permitted(plan)
     start, of_start = self._ledger.start()
     bounds = self._algorithm.certify(plan, start)
     found = bounds.certificate(
-        0, self._algorithm.claims.delta, self._certificate_claim(bool(bounds.empty[0])), of_start
+        0, self._algorithm.claims.delta, certificate_claim(self, bool(bounds.empty[0])), of_start
     )
     if self.problem.kind == "finite":
         policy = CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model")
@@ -203,13 +203,18 @@ def certificate_of(self: Agent, plan: Any) -> Certificate:
     return found
 
 
+def certify_played(self: Agent, plan: Any, first_state: Any) -> Certificate:
+    """Return the certificate of a plan, for a first state if it is given."""
+    return certificate_of(self, plan) if first_state is None else named_certificate(self, plan, first_state)
+
+
 def named_certificate(self: Agent, plan: Any, state: Any) -> Certificate:
     """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
     start, of_start = self._ledger.named_start(state)
-    self._heed_masks()
+    heed_masks(self)
     plan = self._algorithm.permitted(plan)
     bounds = self._algorithm.certify(plan, start)
-    claim = self._certificate_claim(bool(bounds.empty[0]), named=True)
+    claim = certificate_claim(self, bool(bounds.empty[0]), named=True)
     found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)
     low, high = found.optimal_interval
     if low > high:
@@ -246,7 +251,7 @@ def check_certifies(self: Agent, call: str) -> None:
 
 def advised_plan(self: Agent) -> Any:
     """Return the plan from all finished episodes; cached."""
-    self._heed_masks()
+    heed_masks(self)
     if self._advice is None:
         self._advice = self._algorithm.advice()
     return self._advice
@@ -254,12 +259,12 @@ def advised_plan(self: Agent) -> Any:
 
 def estimated_plan(self: Agent) -> Any:
     """Return the plan that is greedy in the estimates; that of `_advised_plan` without a model; cached."""
-    self._heed_masks()
+    heed_masks(self)
     if self._estimate is None:
         try:
             self._estimate = self._algorithm.estimated_plan()
         except ProtocolError:  # the algorithm has no model
-            self._estimate = self._advised_plan()
+            self._estimate = advised_plan(self)
     return self._estimate
 
 

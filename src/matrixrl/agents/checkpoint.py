@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.agents import certificates
 from matrixrl.agents.episode_queue import LATE_EPISODES
 from matrixrl.agents.saved_episodes import episode_arrays, restore_episodes
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, UCMatrixRL
@@ -63,7 +64,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
 
 def agent_state(agent: Agent) -> dict[str, Any]:
     """Return everything of an agent as plain data, and arrays by name in the entry `arrays`."""
-    agent._heed_masks()
+    certificates.heed_masks(agent)
     algorithm, log = agent.algorithm, agent._log
     problem, of_problem = save_problem(agent.problem)
     episodes, tables, plans = episode_arrays(agent)
@@ -102,8 +103,8 @@ def agent_state(agent: Agent) -> dict[str, Any]:
         if getattr(agent, attribute):
             digests = np.frombuffer(b"".join(getattr(agent, attribute)), dtype=np.uint8)
             arrays[name] = digests.reshape(-1, _DIGEST)
-    if agent._world is not None and agent._world.is_seeded:
-        arrays["env_stream"] = agent._world.to_array()[0]
+    if agent._engine.world is not None and len(stream := agent._engine.world.to_array()):
+        arrays["env_stream"] = stream[0]
     return {**header, "arrays": arrays}
 
 
@@ -320,8 +321,8 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     stream = arrays.pop("env_stream", None)
     if arrays:
         raise InvalidInput(f"it holds arrays that no agent has: {sorted(arrays)[:5]}")
-    if agent._world is not None and stream is not None:
-        agent._world.from_array(stream[None])
+    if agent._engine.world is not None and stream is not None:
+        agent._engine.world.from_array(stream[None])
 
 
 def _fill_history(agent: Agent, arrays: Arrays) -> None:

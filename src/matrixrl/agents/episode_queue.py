@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from matrixrl.agents import ask_and_tell
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -106,8 +107,8 @@ class EpisodeQueue:
         """Learn from an episode that was ended."""
         plan, steps, agent = episode._plan, episode.data.steps(), self._agent
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
-        is_certifying, certificate = episode._is_certifying, episode._certificate
-        record = agent._learn_steps(Finished(plan, steps, episode._off_plan, is_certifying, certificate=certificate))
+        played = Finished(plan, steps, episode._off_plan, episode._is_certifying, certificate=episode._certificate)
+        record = ask_and_tell.learn_steps(agent, played)
         episode._life, episode._record, episode._plan = "closed", record, None
         return record
 

@@ -11,6 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWra
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import vector as vector_wrappers
 
+from matrixrl.agents import certificates
 from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.play.mask_reader import MaskReader
@@ -119,7 +120,7 @@ def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
     episode = agent.begin_episode()
     if certify:
         named = obs if agent._engine.certifies_first_state else None
-        episode._certificate = agent._certify_played(episode._plan, named)
+        episode._certificate = certificates.certify_played(agent, episode._plan, named)
     return episode
 
 

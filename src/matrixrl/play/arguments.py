@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matrixrl.algorithms import Startable, make_algorithm
 from matrixrl.algorithms.registry import setting_names, split_features
+from matrixrl.checks import choice
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.problems import Problem, ProblemOptions
 from matrixrl.records import FloatArray
+from matrixrl.settings import ELSEWHERE
 
 __all__ = ["AgentOptions", "BallOptions", "KernelOptions", "RunOptions", "read_arguments", "split_options"]
 
@@ -133,6 +135,7 @@ def read_arguments(
     *,
     env_settings: dict[str, Any] | None,
     trust_code: bool,
+    arguments: Sequence[str] = (),
 ) -> tuple[Startable, Problem]:
     """Return an algorithm that is not started, and the problem that it is to learn.
 
@@ -143,10 +146,15 @@ def read_arguments(
         options: Options of the problem.
         env_settings: Settings of an environment given by name.
         trust_code: Whether names may import code.
+        arguments: Names of other arguments of a caller that takes settings as arguments, for messages.
     """
     own, maps = split_features(settings, trust_code=trust_code)
-    refuse_env_settings(problem, own, setting_names(algorithm))
+    names = setting_names(algorithm)
+    refuse_env_settings(problem, own, names)
+    if arguments and names:
+        for name in own.keys() - ELSEWHERE.keys():
+            choice("argument", name, [*sorted(names), *ProblemOptions.__annotations__, *arguments])
     unstarted = make_algorithm(algorithm, own, trust_code=trust_code)
     known = unstarted.known_reward
     options = {**options, **maps}
-    return unstarted, open_problem(problem, env_settings, trust_code=trust_code, known_reward=known, **options)  # type: ignore[typeddict-item]
+    return unstarted, open_problem(problem, env_settings, trust_code=trust_code, known_reward=known, **options)

@@ -43,8 +43,8 @@ class Series:
     def empty(n_replicas: int, n_episodes: int) -> Series:
         """Return room for the numbers of so many episodes."""
         shape = (n_replicas, n_episodes)
-        regret, certified, alarms = np.full(shape, np.nan), np.full((*shape, 2), np.nan), np.zeros(shape, dtype=np.bool_)
-        return Series(regret, np.zeros(shape), np.zeros(shape), np.zeros(shape), alarms, certified)
+        returns, lengths, upper, alarms = (np.zeros(shape, dtype=kind) for kind in (float, float, float, np.bool_))
+        return Series(np.full(shape, np.nan), returns, lengths, upper, alarms, np.full((*shape, 2), np.nan))
 
     def write(self, first: int, part: Series) -> None:
         """Put the numbers of some episodes in the place from `first` on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import gymnasium as gym
@@ -108,7 +109,7 @@ class TableWorld:
     def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
         """Play one episode in every replica."""
         uniforms = np.stack([stream.random(self._mdp.draws_per_episode) for stream in self.streams])
-        return Rollout(self._mdp.rollout(uniforms, lambda h, states: algorithm.act(plan, h, states)), plan, False)
+        return Rollout(self._mdp.rollout(uniforms, partial(algorithm.act, plan)), plan, False)
 
     def mark(self) -> list[dict[str, Any]]:
         """Return the state of every stream."""
@@ -158,7 +159,13 @@ class EnvWorld:
         seed = None if self.is_seeded else stream_seed(self._seed, "env")
         own = vars(self._env.unwrapped)  # a user may have replaced a method since the last episode
         if self._mdp is not None and algorithm.revised is None and "step" not in own and "reset" not in own:
-            return self._play_table(self._mdp, algorithm, plan, seed)
+            if seed is not None:
+                self._env.unwrapped.np_random = gym_seeding.np_random(seed)[0]
+                self.is_seeded = True
+            uniforms = self._stream.random(self._mdp.draws_per_episode)  # as `MDPEnv.reset` draws them
+            steps = self._mdp.rollout(uniforms[None], partial(algorithm.act, plan))
+            has_end = self._mdp.task.end_state is not None
+            return Rollout(steps.cut(int(steps.taken.sum())) if has_end else steps, plan, False)
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
         check_first_state(self._problem, self._problem.state("obs", obs))
@@ -166,15 +173,6 @@ class EnvWorld:
             self._masks = MaskReader(algorithm, current_mask(self._env))
         self.buffer = StepBuffer(self._problem)
         return play_in_env(algorithm, plan, self._env, obs, info, self._masks, self.buffer)
-
-    def _play_table(self, mdp: FiniteMDP, algorithm: Algorithm, plan: Any, seed: int | None) -> Rollout:
-        """Play one episode of an `MDPEnv`: its numbers are drawn as its `reset` draws them."""
-        if seed is not None:
-            self._env.unwrapped.np_random = gym_seeding.np_random(seed)[0]
-            self.is_seeded = True
-        uniforms = self._stream.random(mdp.draws_per_episode)
-        steps = mdp.rollout(uniforms[None], lambda h, states: algorithm.act(plan, h, states))
-        return Rollout(steps if mdp.task.end_state is None else steps.cut(int(steps.taken.sum())), plan, False)
 
     @property
     def _stream(self) -> np.random.Generator:

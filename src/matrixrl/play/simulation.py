@@ -453,6 +453,6 @@ def run_seeds(
         certify=certify,
         compiled=compiled,
         trust_code=trust_code,
-        **of_problem,  # type: ignore[typeddict-item]
+        **of_problem,
     )
     return simulation.run(progress=progress, blas_threads=blas_threads)

@@ -317,7 +317,9 @@ class Agent:
 
         It is optimistic for most algorithms; `greedy` is best by the estimates, and `recommend` has the best proof.
         """
-        return deployment.advised_policy(self)
+        deployment.numbering(self, "policy")
+        table = self._algorithm.policy_table(certificates.advised_plan(self))[0]
+        return deployment.named_policy(self, table, "the plan of the next episode")
 
     def learn(
         self,
@@ -413,7 +415,7 @@ class Agent:
     def _play(self, n_episodes: int, on_episode: Callable[[Episode], bool], *, certify: bool) -> None:
         """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
         engine, queue = self._engine, self._queue
-        learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certificates.certify_played, self)
+        learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certificates.certificate_of, self)
         for _ in range(n_episodes):
             n = self.n_episodes
             try:

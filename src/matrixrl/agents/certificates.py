@@ -62,7 +62,7 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
         words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
         raise ProtocolError(words)
     played = self._queue.open[0]._plan if self._queue.n_open == 1 else advised_plan(self)
-    return certify_played(self, played, start)
+    return certificate_of(self, played, start)
 
 
 def guarantee(self: Agent) -> Guarantee:
@@ -186,41 +186,26 @@ def heed_masks(self: Agent) -> None:
     self._ledger.permit(algorithm.frame)
 
 
-def certificate_of(self: Agent, plan: Any) -> Certificate:
-    heed_masks(self)
-    plan = self._algorithm.permitted(plan)
-    start, of_start = self._ledger.start()
-    bounds = self._algorithm.certify(plan, start)
-    found = bounds.certificate(
-        0, self._algorithm.claims.delta, certificate_claim(self, bool(bounds.empty[0])), of_start
-    )
-    if self.problem.kind == "finite":
-        policy = CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model")
-        self._ledger.note(found.upper, policy)
-        if found.optimal_lower is not None:
-            self._ledger.contradict(upper=found.upper, lower=found.optimal_lower)
-        return _least(self, found)
-    return found
-
-
-def certify_played(self: Agent, plan: Any, first_state: Any) -> Certificate:
-    """Return the certificate of a plan, for a first state if it is given."""
-    return certificate_of(self, plan) if first_state is None else named_certificate(self, plan, first_state)
-
-
-def named_certificate(self: Agent, plan: Any, state: Any) -> Certificate:
-    """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
-    start, of_start = self._ledger.named_start(state)
+def certificate_of(self: Agent, plan: Any, state: Any = None) -> Certificate:
+    """Return the certificate of a plan; nothing is remembered of one for a state that a user names."""
+    start, of_start = self._ledger.start() if state is None else self._ledger.named_start(state)
     heed_masks(self)
     plan = self._algorithm.permitted(plan)
     bounds = self._algorithm.certify(plan, start)
-    claim = certificate_claim(self, bool(bounds.empty[0]), named=True)
+    claim = certificate_claim(self, bool(bounds.empty[0]), named=state is not None)
     found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)
-    low, high = found.optimal_interval
-    if low > high:
-        words = CONTRADICTION if contradictory(upper=high, lower=low) else None
-        found = replace(found, upper=low, guarantee=claim and Guarantee.unless(words))
-    return found
+    if state is not None:
+        low, high = found.optimal_interval
+        if low > high:
+            words = CONTRADICTION if contradictory(upper=high, lower=low) else None
+            found = replace(found, upper=low, guarantee=claim and Guarantee.unless(words))
+        return found
+    if self.problem.kind != "finite":
+        return found
+    self._ledger.note(found.upper, CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model"))
+    if found.optimal_lower is not None:
+        self._ledger.contradict(upper=found.upper, lower=found.optimal_lower)
+    return _least(self, found)
 
 
 def _least(self: Agent, found: Certificate) -> Certificate:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from matrixrl.agents import certificates
 from matrixrl.agents.episode_queue import LATE_EPISODES
-from matrixrl.agents.saved_episodes import episode_arrays, restore_episodes
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, import_algorithm, saved_class, with_objects
@@ -45,7 +44,6 @@ _ENTRIES: dict[str, Any] = {
     **{"selection": (str, _NONE), "gaps": float, "overridden": int, "certified": dict, "refutation": (str, _NONE)},
     **{"problem": dict, "late_episodes": str, "n_begun": int, "delay": int, "time_outs": int, "plans": list},
 }
-_COUNTS = ("seed", "gaps", "overridden", "n_begun", "delay", "time_outs")
 _HISTORY = {
     **dict.fromkeys(("returns", "upper", "regret", "certified_lower", "certified_upper"), float),
     **{"lengths": int, "alarms": bool},
@@ -67,7 +65,7 @@ def agent_state(agent: Agent) -> dict[str, Any]:
     certificates.heed_masks(agent)
     algorithm, log = agent.algorithm, agent._log
     problem, of_problem = save_problem(agent.problem)
-    episodes, tables, plans = episode_arrays(agent)
+    episodes, tables, plans = agent._queue.arrays()
     header = {
         "library": version("matrixrl"),
         "algorithm": algorithm.name,
@@ -211,8 +209,6 @@ def _comparing(source: str) -> Iterator[None]:
 
 def _check_header(cls: type[Agent], header: dict[str, Any]) -> None:
     check_entries("the header", header, _ENTRIES)
-    if min(header[name] for name in _COUNTS) < 0:
-        raise InvalidInput(f"{', '.join(_COUNTS)} must not be negative")
     if cls.name not in ("agent", header["algorithm"]):
         raise InvalidInput(f"it holds a {header['algorithm'][:40]!r} agent, not {cls.name!r}; Agent.load reads any")
 
@@ -317,7 +313,7 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._queue.late = choice("late_episodes", header["late_episodes"], LATE_EPISODES)
     agent._queue.delay, agent._queue.n_time_outs = header["delay"], header["time_outs"]
     tables = _taken(arrays, "plan_")
-    restore_episodes(agent, _taken(arrays, "episodes_"), tables, header["plans"], begun)
+    agent._queue.restore(_taken(arrays, "episodes_"), tables, header["plans"], begun)
     stream = arrays.pop("env_stream", None)
     if arrays:
         raise InvalidInput(f"it holds arrays that no agent has: {sorted(arrays)[:5]}")

@@ -90,14 +90,12 @@ def greedy(self: Agent, *, start: Any = None) -> Policy:
     >>> policy.act(2, stage=0)
     1
     """
-    sizes = numbering(self, "greedy")
+    numbering(self, "greedy")
     plan = self._algorithm.estimated_plan()
-    table = own_table(self, plan)
-    words = f"{origin(self)}: best in the estimated model, without a bonus"
+    table, words = self._algorithm.policy_table(plan)[0], "best in the estimated model, without a bonus"
     if not self._algorithm.claims.certifies and start is None:
-        return sizes.policy(table, words)
-    found = certificates.certify_played(self, plan, start)
-    return sizes.policy(table, words, certificate=found, basis="model")
+        return named_policy(self, table, words)
+    return named_policy(self, table, words, certificate=certificates.certificate_of(self, plan, start), basis="model")
 
 
 def recommend(self: Agent, *, start: Any = None) -> Policy:
@@ -122,11 +120,10 @@ def recommend(self: Agent, *, start: Any = None) -> Policy:
         best, certificate = certificates.safest(self)
     else:
         plan = self._algorithm.safest_plan()
-        certificate = certificates.named_certificate(self, plan, start)
+        certificate = certificates.certificate_of(self, plan, start)
         best = CertifiedPolicy(certificate.lower, self._algorithm.policy_table(plan)[0], "model")
-    words = f"{origin(self)}: largest certified lower bound, from the {best.basis}"
-    own = self.problem.own_number(best.table)
-    return numbering(self, "recommend").policy(own, words, certificate=certificate, basis=best.basis)
+    words = f"largest certified lower bound, from the {best.basis}"
+    return named_policy(self, best.table, words, certificate=certificate, basis=best.basis)
 
 
 def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:
@@ -230,18 +227,6 @@ def _own(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
     return np.ascontiguousarray(table[0].transpose(0, 2, 1))
 
 
-def advised_policy(self: Agent) -> Policy:
-    """Return the policy that the next episode would play; see `Agent.policy`."""
-    table = own_table(self, certificates.advised_plan(self))
-    return numbering(self, "policy").policy(table, f"{origin(self)}: the plan of the next episode")
-
-
-def own_table(self: Agent, plan: Any) -> IntArray:
-    """Return the policy of a plan (H, S), actions counted from 0."""
-    own: IntArray = self.problem.own_number(self._algorithm.policy_table(plan)[0])
-    return own
-
-
 def numbering(self: Agent, call: str) -> PolicySpace:
     """Return the sizes and numbers of the problem; refuse one without numbered states."""
     problem = self.problem
@@ -255,6 +240,7 @@ def numbering(self: Agent, call: str) -> PolicySpace:
     return PolicySpace(task.horizon, task.n_states, problem.states, problem.actions)
 
 
-def origin(self: Agent) -> str:
-    """Return what a policy was learned by, on and from, in words."""
-    return f"{self._algorithm.name} on {self.problem.name[:100]}, {self.n_episodes} episodes"
+def named_policy(self: Agent, table: IntArray, words: str, **proof: Any) -> Policy:
+    """Return the policy of a table (H, S) of inner actions, which says by what, on and from what it was learned."""
+    origin = f"{self._algorithm.name} on {self.problem.name[:100]}, {self.n_episodes} episodes"
+    return numbering(self, "policy").policy(self.problem.own_number(table), f"{origin}: {words}", **proof)

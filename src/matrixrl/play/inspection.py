@@ -190,34 +190,18 @@ def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
 def _bounds(
     n: int, algorithm: UCMatrixRL | SampledMatrixRL, unit: float, optimum: float, dims: dict[str, float] | None
 ) -> dict[str, float | None]:
-    k, horizon, explicit = (
-        algorithm.model.confidence.regularity,
-        algorithm.model.confidence.horizon,
-        algorithm.claims.regret_bound(n),
-    )
-    most = n * algorithm.problem.task.total_weight
-    return {
+    k, horizon = algorithm.model.confidence.regularity, algorithm.model.confidence.horizon
+    explicit, most = algorithm.claims.regret_bound(n), n * algorithm.problem.task.total_weight
+    found: dict[str, float | None] = {
         "n_episodes": n,
         "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
         "theorem_2": unit * theorem_2_bound(k, horizon=horizon, n_episodes=n),
-        **(
-            {}
-            if dims is None
-            else {
-                "theorem_3": unit
-                * theorem_3_bound(
-                    c_psi=k.c_psi,
-                    norm=k.core_norm,
-                    effective_dim=dims["chosen"],
-                    horizon=horizon,
-                    n_episodes=n,
-                )
-            }
-        ),
-        "explicit": None if explicit is None else unit * min(explicit, most),
-        "largest": unit * most,
-        "learning_nothing": n * optimum,
     }
+    if dims is not None:
+        of_kernel = {"c_psi": k.c_psi, "norm": k.core_norm, "effective_dim": dims["chosen"]}
+        found["theorem_3"] = unit * theorem_3_bound(**of_kernel, horizon=horizon, n_episodes=n)
+    found["explicit"] = None if explicit is None else unit * min(explicit, most)
+    return found | {"largest": unit * most, "learning_nothing": n * optimum}
 
 
 def _warnings(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.checks import fail, flag, real_numbers, shown
-from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.errors import ProtocolError
 from matrixrl.play.mask_reader import MaskReader, choose_among
 from matrixrl.problems import FiniteMDP, MDPEnv, Problem
 from matrixrl.problems.gym_tables import current_mask
@@ -94,8 +94,31 @@ class Rollout(NamedTuple):
     off_plan: bool  # Whether an action was not that of the plan, because the environment did not allow it
 
 
-class TableWorld:
-    """A known MDP, simulated for B replicas side by side; it owns the randomness of the problem, as `EnvWorld` does.
+class World:
+    """Where an algorithm plays; it owns the randomness of the problem."""
+
+    streams: Sequence[np.random.Generator]
+
+    def mark(self) -> list[dict[str, Any]]:
+        """Return the state of every stream."""
+        return [state_of(stream) for stream in self.streams]
+
+    def rewind(self, mark: list[dict[str, Any]]) -> None:
+        """Go back to what `mark` returned."""
+        for stream, state in zip(self.streams, mark, strict=True):
+            restore(stream, state)
+
+    def to_array(self) -> NDArray[Any]:
+        """Return the state of every stream: (B, 6)."""
+        return np.array([stream_to_array(stream) for stream in self.streams], dtype=np.uint64).reshape(-1, 6)
+
+    def from_array(self, array: NDArray[Any]) -> None:
+        """Take the states that `to_array` returned."""
+        self.rewind([state_of(stream_from_array(words)) for words in array])
+
+
+class TableWorld(World):
+    """A known MDP, simulated for B replicas side by side.
 
     One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
     """
@@ -111,28 +134,8 @@ class TableWorld:
         uniforms = np.stack([stream.random(self._mdp.draws_per_episode) for stream in self.streams])
         return Rollout(self._mdp.rollout(uniforms, partial(algorithm.act, plan)), plan, False)
 
-    def mark(self) -> list[dict[str, Any]]:
-        """Return the state of every stream."""
-        return [state_of(stream) for stream in self.streams]
 
-    def rewind(self, mark: list[dict[str, Any]]) -> None:
-        """Go back to what `mark` returned."""
-        for stream, state in zip(self.streams, mark, strict=True):
-            restore(stream, state)
-
-    def to_array(self) -> NDArray[Any]:
-        """Return the state of every stream: (B, 6)."""
-        return np.stack([stream_to_array(stream) for stream in self.streams])
-
-    def from_array(self, array: NDArray[Any]) -> None:
-        """Take the states that `to_array` returned."""
-        if array.shape != (len(self.streams), 6):
-            raise InvalidInput("the streams of the environment must be one for each seed")
-        for stream, words in zip(self.streams, array, strict=True):
-            restore(stream, state_of(stream_from_array(words)))
-
-
-class EnvWorld:
+class EnvWorld(World):
     """A Gymnasium environment, played by one replica.
 
     An environment that does nothing but play the known MDP of the problem is played as a table, without `env.step`.
@@ -162,7 +165,7 @@ class EnvWorld:
             if seed is not None:
                 self._env.unwrapped.np_random = gym_seeding.np_random(seed)[0]
                 self.is_seeded = True
-            uniforms = self._stream.random(self._mdp.draws_per_episode)  # as `MDPEnv.reset` draws them
+            uniforms = self._env.unwrapped.np_random.random(self._mdp.draws_per_episode)  # as `MDPEnv.reset` draws them
             steps = self._mdp.rollout(uniforms[None], partial(algorithm.act, plan))
             has_end = self._mdp.task.end_state is not None
             return Rollout(steps.cut(int(steps.taken.sum())) if has_end else steps, plan, False)
@@ -175,28 +178,14 @@ class EnvWorld:
         return play_in_env(algorithm, plan, self._env, obs, info, self._masks, self.buffer)
 
     @property
-    def _stream(self) -> np.random.Generator:
-        return self._env.unwrapped.np_random
+    def streams(self) -> Sequence[np.random.Generator]:  # type: ignore[override]
+        """The environment's stream; none before the first episode."""
+        return [self._env.unwrapped.np_random] if self.is_seeded else []
 
-    def mark(self) -> Any:
-        """Return the state of the environment's stream, if it was seeded."""
-        return state_of(self._stream) if self.is_seeded else None
-
-    def rewind(self, mark: Any) -> None:
-        """Go back to what `mark` returned."""
-        self.is_seeded = mark is not None
-        if mark is not None:
-            restore(self._stream, mark)
-
-    def to_array(self) -> NDArray[Any]:
-        """Return the state of the environment's stream; empty before the first episode."""
-        return stream_to_array(self._stream)[None] if self.is_seeded else np.empty((0, 6), dtype=np.uint64)
-
-    def from_array(self, array: NDArray[Any]) -> None:
-        """Take the state that `to_array` returned."""
-        self.is_seeded = len(array) > 0
-        if self.is_seeded:
-            self._env.unwrapped.np_random = stream_from_array(array[0])
+    def rewind(self, mark: list[dict[str, Any]]) -> None:
+        """Go back to what `mark` returned, perhaps to before the environment was seeded."""
+        self.is_seeded = bool(mark)
+        super().rewind(mark)
 
 
 def _only_plays(problem: Problem, env: gym.Env[Any, Any]) -> bool:

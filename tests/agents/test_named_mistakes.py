@@ -100,7 +100,7 @@ MISTAKES = {
     ),
     "settings of a Problem": (
         lambda: Simulation(read_problem(make("river-swim")), n_episodes=1, seeds=[0], env_settings={"n_states": 3}),
-        "env_settings must be left out for a Problem that was read before",
+        "env_settings must be empty for an environment that is already made",
     ),
     "episode of another": (
         lambda: swim().predict(0, episode=swim().begin_episode()),

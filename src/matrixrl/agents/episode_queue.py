@@ -125,7 +125,7 @@ class EpisodeQueue:
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
         played = Finished(plan, steps, episode._off_plan, episode._is_certifying, certificate=episode._certificate)
         record = ask_and_tell.learn_steps(agent, played)
-        episode._life, episode._record, episode._plan = "closed", record, None
+        episode._life, episode.record, episode._plan = "closed", record, None
         return record
 
     def time_out(self, episode: OpenEpisode) -> Episode | None:

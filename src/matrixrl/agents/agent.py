@@ -112,9 +112,14 @@ class Agent:
         choice("late_episodes", late_episodes, LATE_EPISODES)
         compiled = optional_flag("compiled", compiled)
         of_problem, settings = split_options(options)
-        reading: dict[str, Any] = {"env_settings": env_settings, "trust_code": trust_code}
         unstarted, known = read_arguments(
-            problem, algorithm, settings, of_problem, arguments=list(params)[2:], **reading
+            problem,
+            algorithm,
+            settings,
+            of_problem,
+            env_settings=env_settings,
+            trust_code=trust_code,
+            arguments=list(params)[2:],
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled, keep_log)
@@ -373,11 +378,13 @@ class Agent:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
             certificates.check_certifies(self, "until_gap")
         from matrixrl.agents.vector import check_vector_env, play_vector
-        from matrixrl.progress import EpisodeProgress
         from matrixrl.threads import limited_threads
 
-        vector = None if env is None else check_vector_env(self, env)
-        bar = EpisodeProgress(self._algorithm.name, count) if progress else None
+        vector, bar = None if env is None else check_vector_env(self, env), None
+        if progress:
+            from matrixrl.progress import EpisodeProgress  # which loads Rich
+
+            bar = EpisodeProgress(self._algorithm.name, count)
         on_episode, before = self._callbacks(bar, callback, until_gap), self._algorithm.purpose
         if explore_for is not None:
             self._algorithm.purpose = explore_for

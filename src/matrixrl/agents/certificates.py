@@ -218,12 +218,7 @@ def _least(self: Agent, found: Certificate) -> Certificate:
 
 
 def certificate_claim(self: Agent, alarmed: bool, *, named: bool = False) -> Guarantee:
-    """Return whether a certificate is proven.
-
-    Args:
-        alarmed: Whether the misspecification alarm was raised.
-        named: Whether it is about a state that a user names, for which first states do not matter.
-    """
+    """Return whether a certificate is proven; first states do not matter to one of a state that a user names."""
     doubt = self._ledger.start_doubt if self._ledger.is_estimated and not named else None
     claim = self._algorithm.claims.certificate(alarmed or any(self._log.alarms))
     return claim and Guarantee.unless(self._selection, self._ledger.contradiction, doubt)

@@ -43,10 +43,6 @@ class EpisodeQueue:
     Learning in the order in which episodes were begun keeps every proof (docs/proofs.md, section 3), so an episode that
     is ended before one that was begun earlier waits, unless late episodes are learned from at once.
 
-    Args:
-        agent: The agent, which learns from them.
-        late: One of `LATE_EPISODES`.
-
     Attributes:
         n_begun: Number of episodes that were begun; the number of the next one.
         late: Treatment of late episodes.
@@ -144,11 +140,9 @@ class EpisodeQueue:
             self._learn_ready()
 
     def drop(self, error: BaseException, n_steps: int | None) -> None:
-        """Forget all episodes after an error or an interrupt; an error may be due to what was observed.
+        """Forget all episodes after an error or an interrupt, and one of `n_steps` steps that is not in the queue.
 
-        Args:
-            error: The error or interrupt.
-            n_steps: Number of steps of an episode that is not in the queue; None if there is none.
+        An error may be due to what was observed.
         """
         left = (*self.open, *self.waiting)
         self._open, self._waiting = {}, []

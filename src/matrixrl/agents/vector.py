@@ -43,14 +43,8 @@ def play_vector(
 ) -> None:
     """Begin so many episodes and finish all that were begun, so that none is left out for how long it took.
 
-    An interrupt or an error leaves the agent with what it learned from until then.
-
-    Args:
-        agent: The agent.
-        env: The vector environment, checked.
-        n_episodes: Number of episodes.
-        on_episode: Called with each episode that was learned from; says whether to begin more.
-        certify: Whether every episode gets a certificate.
+    An interrupt or an error leaves the agent with what it learned from until then. `on_episode` is called with each
+    episode that was learned from, and says whether to begin more.
     """
     try:
         _play(agent, env, n_episodes, on_episode, certify)

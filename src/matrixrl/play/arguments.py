@@ -137,16 +137,10 @@ def read_arguments(
     trust_code: bool,
     arguments: Sequence[str] = (),
 ) -> tuple[Startable, Problem]:
-    """Return an algorithm that is not started, and the problem that it is to learn.
+    """Return an algorithm that is not started, and the problem that it is to learn, from what `Agent` is given.
 
-    Args:
-        problem: Environment, its name, an MDP, a task, or a problem that was read before.
-        algorithm: Name, algorithm, class, or ``package.module:Name``; None for the default.
-        settings: Settings of the algorithm; `phi`, `psi` and `psi_pinv` of a spec may be among them.
-        options: Options of the problem.
-        env_settings: Settings of an environment given by name.
-        trust_code: Whether names may import code.
-        arguments: Names of other arguments of a caller that takes settings as arguments, for messages.
+    `phi`, `psi` and `psi_pinv` of a spec may be among the settings. `arguments` are the names of other arguments of a
+    caller that takes settings as arguments, for messages.
     """
     own, maps = split_features(settings, trust_code=trust_code)
     names = setting_names(algorithm)

@@ -92,12 +92,7 @@ class Engine:
             self.world.rewind(streams)
 
     def measure(self, number: int, played: Finished) -> Chunk:
-        """Return the numbers of an episode of every replica, before it is learned from, without certificates.
-
-        Args:
-            number: Number of the episode, counted from 0.
-            played: The episode.
-        """
+        """Return the numbers of an episode of every replica, counted from 0, before it is learned from."""
         algorithm, plan, steps = self.algorithm, played.plan, played.steps
         shape = (len(steps.rewards), 1)
         regret = np.full(shape, np.nan)

@@ -109,11 +109,6 @@ class MaskReader:
     def among(self, state: Any, stage: int, info: Any) -> BoolArray | None:
         """Return the actions (A,) to choose from at the current state; None for those that are allowed anyway.
 
-        Args:
-            state: Current state.
-            stage: Current stage.
-            info: What `reset` or `step` returned with it.
-
         Raises:
             InvalidInput: The mask contradicts another one of the same state, or what was declared.
         """

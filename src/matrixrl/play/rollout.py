@@ -210,17 +210,9 @@ def play_in_env(
     *,
     explore: bool = True,
 ) -> Rollout:
-    """Play one episode in an environment, from its first observation to its last step.
+    """Play one episode of one replica in an environment that was just reset, and add its steps to a buffer.
 
-    Args:
-        algorithm: Algorithm with one replica.
-        plan: Its plan.
-        env: The environment, just reset.
-        obs: First observation.
-        info: What `reset` returned with it.
-        masks: Reader of the masks of the environment.
-        buffer: Empty buffer, which the steps are added to.
-        explore: False draws no random number and keeps the plan.
+    `explore=False` draws no random number and keeps the plan.
     """
     problem, horizon = algorithm.problem, algorithm.problem.task.horizon
     state, off_plan = problem.state("obs", obs), False

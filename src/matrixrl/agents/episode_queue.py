@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,7 +226,7 @@ class EpisodeQueue:
         def action(value: Any) -> int:
             return index("action", value, size=problem.actions.size, remedy="It is damaged.")
 
-        states = iter(own.get("advised_states", ()))
+        states: Iterator[Any] = iter(own.get("advised_states", ()))
         among = iter(own.get("advised_among", np.zeros((len(own["number"]), 0), dtype=np.bool_)))
         for i, end in enumerate(np.cumsum(own["length"]).tolist()):
             row = {name: own[name][i].item() for name in _ROWS}
@@ -269,7 +270,8 @@ class EpisodeQueue:
             # the delay of a plan enters the regret bound
             and bool(((after >= 0) & (after <= self._agent.algorithm.episode)).all())
             and len(own.get("advised_states", ())) == n_asked
-            and (among.shape, among.dtype) == ((n_asked, n_actions), np.bool_)
+            and among.shape == (n_asked, n_actions)
+            and among.dtype == np.bool_
         )
         if not fits:
             raise InvalidInput("the open episodes must have one entry for each of them, each step and each question")

@@ -28,7 +28,7 @@ def alarm_words(alarmed: int, seeds: int) -> str:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Series:
     """Numbers of n episodes of B replicas, (B, n, …) each and in the environment's unit, as in `RunResult`."""
 

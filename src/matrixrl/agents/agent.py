@@ -322,7 +322,6 @@ class Agent:
 
         It is optimistic for most algorithms; `greedy` is best by the estimates, and `recommend` has the best proof.
         """
-        deployment.numbering(self, "policy")
         table = self._algorithm.policy_table(certificates.advised_plan(self))[0]
         return deployment.named_policy(self, table, "the plan of the next episode")
 

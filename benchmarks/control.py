@@ -12,7 +12,7 @@ import resource
 import numpy as np
 
 from first_solved import first_solved
-from matrixrl.play import SeedRuns
+from matrixrl.play import Simulation
 
 TASKS = {
     "cart-pole": ({"horizon": 200}, "mean return of episodes 11–25 ≥ 195"),
@@ -38,7 +38,7 @@ def main(tasks: list[str], seeds: int, episodes: int, settings: dict[str, object
     print("|---|---|---|---|---|---|---|---|")
     for task in tasks:
         env_settings, target = TASKS[task]
-        run = SeedRuns(
+        run = Simulation(
             task,
             n_episodes=episodes,
             seeds=list(range(seeds)),

@@ -123,7 +123,8 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
         simulation.advance(1)
     found: dict[str, Any] = {"seconds": seconds, "plans": int(simulation.algorithm.n_plans[0]), "greedy": greedy}
     if measures:
-        found |= {"optimum": simulation.optimal_value, "values": played(simulation.optimal_value, simulation.regret[0])}
+        optimum = simulation.optimal_value
+        found |= {"optimum": optimum, "values": played(optimum, simulation.series.regret[0])}
     return found
 
 

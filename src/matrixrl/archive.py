@@ -279,10 +279,10 @@ def check_arrays(
     optional: Sequence[str] = (),
     may_be_nan: Sequence[str] = (),
 ) -> None:
-    """Raise `InvalidInput` unless arrays have the names, shapes and types of others, and no NaN.
+    """Raise `InvalidInput` unless arrays have the names, shapes and types of others, and all numbers are finite.
 
     An axis of length 0 in `own` is a list, which may have any length. Names in `optional` may be there or not, and are
-    not compared; in those of `may_be_nan`, NaN has a meaning.
+    not compared; in those of `may_be_nan`, NaN and infinity have a meaning.
     """
     names, known = set(found) - set(optional), set(own) - set(optional)
     if names != known:
@@ -292,8 +292,8 @@ def check_arrays(
         fits = array.dtype == dtype and array.ndim == len(shape)
         if not fits or any(n not in (0, m) for n, m in zip(shape, array.shape, strict=True)):
             raise InvalidInput(f"{name} must have shape {shape} and type {dtype}; got {array.shape} and {array.dtype}")
-        if name not in may_be_nan and np.isnan(array).any():
-            raise InvalidInput(f"{name} has NaN")
+        if name not in may_be_nan and not np.isfinite(array).all():
+            raise InvalidInput(f"{name} holds NaN or infinity")
 
 
 def check_entries(what: str, found: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:

@@ -136,7 +136,7 @@ def test_an_interrupted_simulation_goes_on_too(settings):
 
     expected = run_seeds("river-swim", n_episodes=15, seeds=2, **settings)
     simulation = Simulation("river-swim", n_episodes=15, seeds=[0, 1], settings=settings)
-    RaiseOnce(simulation.evaluator, "regret", 6)
+    RaiseOnce(simulation.engine.evaluator, "regret", 6)
     with pytest.raises(KeyboardInterrupt):
         simulation.run()
     assert simulation.result().n_episodes == 5
@@ -254,3 +254,27 @@ def test_wrong_features_of_a_known_world_are_not_called_proven_after_the_alarm()
     phi[:, 1] = [2.0, 0.0]
     wrong = FiniteMDP(world.transitions, world.task.reward, 6, features=Features(TablePhi(phi), OneHotPsi(4)))
     assert "alarm" in run_seeds(wrong, n_episodes=300, seeds=1).guarantee.reason
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupted_episode_of_learn_does_not_count_as_begun(error):
+    agent = MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    agent.learn(2)
+    act, calls = agent.algorithm.act, []
+
+    def interrupted(*given, **named):
+        calls.append(given)
+        if len(calls) == 5:
+            raise error
+        return act(*given, **named)
+
+    agent.algorithm.act = interrupted
+    with pytest.raises(error):
+        agent.learn(1)
+    agent.algorithm.act = act
+    assert agent.n_episodes == 2
+    episode = agent.begin_episode()
+    assert episode.number == 2
+    episode.abandon()
+    agent.learn(1)
+    assert agent.begin_episode().number == 4  # numbers of episodes that were abandoned are not used again

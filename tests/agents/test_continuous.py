@@ -18,7 +18,7 @@ from matrixrl.algorithms.continuous.model import KernelModel, optimistic_plan
 from matrixrl.features import kernel_features
 from matrixrl.features.kernels import ObservationScale, as_kernel
 from matrixrl.features.state_maps import InducingMap
-from matrixrl.play import SeedRuns
+from matrixrl.play import Simulation
 
 
 def steps(rng, n, p=2, n_actions=2):
@@ -353,14 +353,14 @@ def test_a_transformer_is_not_shared():
 
 def test_runs_of_many_seeds():
     chosen = {"n_episodes": 3, "agent": "kernel-matrix-rl", "env_settings": {"horizon": 20}}
-    run = SeedRuns("mountain-car", seeds=[0, 1], settings={"kernel": "rbf"}, **chosen)
+    run = Simulation("mountain-car", seeds=[0, 1], settings={"kernel": "rbf"}, **chosen)
     first = run.run()
     assert first.settings["kernel"] == "rbf"
-    again = SeedRuns("mountain-car", seeds=[0, 1], settings={"kernel": "rbf"}, **chosen).run()
+    again = Simulation("mountain-car", seeds=[0, 1], settings={"kernel": "rbf"}, **chosen).run()
     np.testing.assert_array_equal(again.returns, first.returns)
     assert first.second_half(0) == pytest.approx(first.returns[0, 1:].mean())
     assert first.as_dict()["return_second_half"] == pytest.approx(first.returns[:, 1:].mean())
     with pytest.raises(InvalidInput, match="seeds must not be empty"):
-        SeedRuns("mountain-car", seeds=[], **chosen)
+        Simulation("mountain-car", seeds=[], **chosen)
     with pytest.raises(InvalidInput, match="agent setting must be one of"):
-        SeedRuns("mountain-car", seeds=[0], settings={"seed": 3}, **chosen)
+        Simulation("mountain-car", seeds=[0], settings={"seed": 3}, **chosen)

@@ -336,7 +336,7 @@ def test_a_plain_table_is_played_as_its_environment_is(made):
     stepped, plain = made(), made()
     stepped.unwrapped.render_mode = "ansi"  # every step may be watched
     agents = [MatrixRL(env, seed=1, compiled=False) for env in (stepped, plain)]
-    assert [agent._world._mdp is not None for agent in agents] == [False, True]
+    assert [agent._engine.world._mdp is not None for agent in agents] == [False, True]
     for agent in agents:
         agent.learn(12, certify=True)
     assert_same_agent(*agents)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from agents.contract import CASES, DOUBLING
 from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays, assert_same_history
 from logs.worlds_with_logs import assert_same_steps
 from matrixrl import Agent, InvalidInput, MatrixRL, ProtocolError, Task, make
+from matrixrl.agents import logged
 from matrixrl.agents.certificates import LOG_ASSUMPTION
 from matrixrl.logs import StepLog
 from matrixrl.records import Guarantee
@@ -225,14 +227,13 @@ def test_a_signal_while_the_log_is_being_added_comes_before_or_after_it():
     assert agent.n_logged_episodes == 0
     assert agent.algorithm.episode == 0
     del agent.algorithm.update
-    note = agent._note_log
+    note = logged.note_log
 
     def interrupted_note(*args):
         os.kill(os.getpid(), signal.SIGINT)
         note(*args)
 
-    agent._note_log = interrupted_note
-    with pytest.raises(KeyboardInterrupt):
+    with mock.patch.object(logged, "note_log", interrupted_note), pytest.raises(KeyboardInterrupt):
         agent.learn_from(river_log(), verbose=False)  # too late: all of it is learned
     assert agent.n_logged_episodes == agent.algorithm.episode == agent.history.n_logged_episodes == 10
 

@@ -54,7 +54,7 @@ MISTAKES = {
     "oversize sea": (lambda: make("deep-sea", size=10**5), "size must fit in memory"),
     "oversize soft grid": (lambda: make("soft-grid", side=10**6), "side and copies must fit in memory"),
     "oversize linear": (lambda: make("linear-mdp", d=10**9), "n_states, n_actions, d and d_psi must fit in memory"),
-    "save(None)": (lambda: swim().save(None), "path must be a path; got None"),
+    "save(None)": (lambda: swim().save(None), "path must be a path"),
     "save('')": (lambda: swim().save(""), "path must be a path that is not empty"),
     "save('a\\0b')": (lambda: swim().save("a\0b"), r"path must be a path without null characters; got 'a\\x00b'"),
     "blas_threads=-1": (lambda: swim().learn(1, blas_threads=-1), "blas_threads must be at least 1; got -1"),
@@ -100,7 +100,7 @@ MISTAKES = {
     ),
     "settings of a Problem": (
         lambda: Simulation(read_problem(make("river-swim")), n_episodes=1, seeds=[0], env_settings={"n_states": 3}),
-        "env_settings must be left out for a Problem that was read before",
+        "env_settings must be empty for an environment that is already made",
     ),
     "episode of another": (
         lambda: swim().predict(0, episode=swim().begin_episode()),

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 import matrixrl
 from matrixrl import Agent, InvalidInput, KernelControl, KernelMatrixRL, MatrixRL, ProtocolError
-from matrixrl.agents.matrix_rl import BallOptions, KernelOptions
 from matrixrl.algorithms import (
     ALGORITHMS,
     BASELINES,
@@ -22,6 +21,8 @@ from matrixrl.algorithms import (
 )
 from matrixrl.algorithms.baselines import PSRL
 from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
+from matrixrl.algorithms.registry import setting_names
+from matrixrl.play.arguments import AgentOptions, BallOptions, KernelOptions, RunOptions
 from matrixrl.problems import ProblemOptions
 from matrixrl.problems.reader import OPTION_DEFAULTS
 from named_agents import AGENTS
@@ -90,6 +91,12 @@ def test_every_setting_is_a_declared_parameter(kind, options, settings):
     known = {name for one in settings for name in one.names()} - {"doubling"}
     assert declared == known | set(ProblemOptions.__annotations__) | (own - {"algorithm"})
     assert len(explicit) <= 18
+
+
+def test_the_settings_of_every_algorithm_are_declared():
+    known = {name for algorithm in ALGORITHMS for name in setting_names(algorithm)}
+    assert set(AgentOptions.__annotations__) == known | set(ProblemOptions.__annotations__)
+    assert set(RunOptions.__annotations__) == set(AgentOptions.__annotations__) - {"n_episodes"}
 
 
 def test_a_problem_with_options_is_that_of_the_same_options_of_the_agent():

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from matrixrl import InvalidInput, KernelControl, KernelMatrixRL, make
-from matrixrl.play import SeedRuns
+from matrixrl.play import Simulation
 from matrixrl.play.monitor import coordinate_names, length_scale_names
 from matrixrl.plots import returns
 from matrixrl.plots.figures import draw_returns
@@ -32,7 +32,7 @@ def agent(request):
 
 @pytest.fixture(scope="module")
 def runs():
-    made = SeedRuns("cart-pole", n_episodes=3, seeds=[4, 5], env_settings={"horizon": 25})
+    made = Simulation("cart-pole", n_episodes=3, seeds=[4, 5], env_settings={"horizon": 25})
     made.run()
     return made
 
@@ -139,9 +139,9 @@ def test_bars_reach_from_one_to_the_geometric_mean_of_the_seeds():
 def test_a_result_has_the_length_scales_of_all_seeds(runs):
     result = runs.result()
     assert result.length_scales.shape == (2, 5)
-    np.testing.assert_array_equal(result.length_scales[0], runs.first.algorithm.length_scales()[0])
+    np.testing.assert_array_equal(result.length_scales[0], runs.algorithm.length_scales()[0])
     assert not np.array_equal(*result.length_scales)
-    alone = SeedRuns("cart-pole", n_episodes=3, seeds=[5], env_settings={"horizon": 25}).run()
+    alone = Simulation("cart-pole", n_episodes=3, seeds=[5], env_settings={"horizon": 25}).run()
     np.testing.assert_array_equal(alone.length_scales[0], result.length_scales[1])
     assert result.as_dict()["length_scales"] == result.length_scales.tolist()
 
@@ -150,7 +150,7 @@ def test_a_result_has_the_length_scales_of_all_seeds(runs):
     "options", [{"agent": "random"}, {"agent": "kernel-control", "settings": {"length_scale": 1.0}}]
 )
 def test_length_scales_that_were_not_fitted_are_not_reported(options):
-    result = SeedRuns("cart-pole", n_episodes=2, seeds=[0, 1], env_settings={"horizon": 12}, **options).run()
+    result = Simulation("cart-pole", n_episodes=2, seeds=[0, 1], env_settings={"horizon": 12}, **options).run()
     assert result.length_scales is None
     assert result.as_dict()["length_scales"] is None
 
@@ -173,7 +173,7 @@ def panels_of(path, monkeypatch, *args, **options):
 
 
 def test_the_picture_of_kernel_control_has_four_panels(tmp_path, monkeypatch, runs):
-    shown = panels_of(tmp_path / "a.png", monkeypatch, runs.result(), runs.first.algorithm, coordinates=(1, 2))
+    shown = panels_of(tmp_path / "a.png", monkeypatch, runs.result(), runs.algorithm, coordinates=(1, 2))
     assert [words.splitlines()[0] for words in shown] == [
         "mean and range of 2 seeds",
         "planned value at the first step, seed 4",
@@ -186,7 +186,7 @@ def test_the_picture_of_kernel_control_has_four_panels(tmp_path, monkeypatch, ru
 
 @pytest.mark.parametrize(("agent", "n_panels"), [("kernel-matrix-rl", 3), ("random", 1)])
 def test_the_picture_of_another_agent_has_what_there_is(tmp_path, monkeypatch, agent, n_panels):
-    made = SeedRuns("acrobot", n_episodes=2, seeds=[0], agent=agent, env_settings={"horizon": 15})
-    shown = panels_of(tmp_path / "a.png", monkeypatch, made.run(), made.first.algorithm)
+    made = Simulation("acrobot", n_episodes=2, seeds=[0], agent=agent, env_settings={"horizon": 15})
+    shown = panels_of(tmp_path / "a.png", monkeypatch, made.run(), made.algorithm)
     assert len(shown) == n_panels
     assert shown[0] == "seed 0"

@@ -157,7 +157,7 @@ def test_it_goes_on_from_what_was_learned_without_it(kind):
     regret = [player.play(world.streams, 20).regret]
     for _ in range(20):
         plan = algorithm.plan()
-        regret.append(mixed.evaluator.regret(algorithm.policy_table(plan))[:, None])
+        regret.append(mixed.engine.evaluator.regret(algorithm.policy_table(plan))[:, None])
         algorithm.update(world.play(algorithm, plan).steps)
     regret.append(player.play(world.streams, 20).regret)
     plain = simulation("river-swim", 60, set=kind, known_reward=False, compiled=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from matrixrl import InvalidInput, KernelMatrixRL, make, run_seeds
 from matrixrl.algorithms import BASELINES
 from matrixrl.envs import PointObservations
 from matrixrl.errors import MatrixRLError
-from matrixrl.play import SeedRuns, Simulation
+from matrixrl.play import Simulation
 from matrixrl.play.resume import restore_simulation, save_simulation
 from named_agents import AGENTS
 
@@ -116,11 +118,13 @@ def test_an_interrupt_in_the_second_seed_keeps_the_first(played):
     options = {"n_episodes": 4, "env_settings": {"horizon": 20}}
     wanted = run_seeds("mountain-car", seeds=[5, 6, 7], agent="random", **options)
     InterruptedPlay.calls_left = (4 + played) * 20 + 8
-    runs = SeedRuns("mountain-car", seeds=[5, 6, 7], agent=InterruptedPlay(), **options)
+    runs = Simulation("mountain-car", seeds=[5, 6, 7], agent=InterruptedPlay(), **options)
     with pytest.raises(KeyboardInterrupt):
         runs.run()
     found = runs.result()
     assert found.interrupted
+    rest = copy.deepcopy(runs).run()
+    np.testing.assert_array_equal(rest.returns, wanted.returns)
     assert found.seeds == [5, 6]  # the third one was not begun
     assert found.n_plans == [4, played]
     for name in ("returns", "lengths"):
@@ -155,5 +159,5 @@ def test_an_interrupted_episode_leaves_no_trace(call):
 
 
 def test_one_seed_at_a_time():
-    with pytest.raises(InvalidInput, match="seeds must be one where P is not known; got 2"):
-        Simulation("mountain-car", n_episodes=4, seeds=[0, 1], agent="random")
+    with pytest.raises(InvalidInput, match="seeds must be one where P is not known and a window is given; got 2"):
+        Simulation("mountain-car", n_episodes=4, seeds=[0, 1], agent="random", window=range(2))

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from matrixrl import run_seeds
-from matrixrl.play import SeedRuns, Simulation
+from matrixrl.play import Simulation
 from matrixrl.play.monitor import EpisodeMonitor, surprise_share
 from matrixrl.play.video import Recorder
 from matrixrl.progress import EpisodeProgress
@@ -37,7 +37,7 @@ def watched():
 
 def test_watching_notes_returns_surprises_and_length_scales(watched):
     watch = watched._monitor
-    np.testing.assert_array_equal(watch.returns, watched.returns[0])
+    np.testing.assert_array_equal(watch.returns, watched.series.returns[0])
     assert np.isnan(watch.surprises[0]), "no model before the first episode"
     assert all(0.0 <= share <= 1.0 for share in watch.surprises[1:])
     np.testing.assert_array_equal(watch.length_scales[-1], watched.algorithm.length_scales()[0])
@@ -60,7 +60,7 @@ def test_lines_name_every_length_scale(watched):
     lines = watched._monitor.lines()
     scales = ["length x0, cos θ", "length x1, sin θ", "length x2, speed", "length u0"]
     assert [line.split("  ")[0] for line in lines] == ["returns", "surprises", *scales]
-    assert f"{watched.returns[0, -1]:.4g}" in lines[0]
+    assert f"{watched.series.returns[0, -1]:.4g}" in lines[0]
     assert lines[-1].endswith(f"{watched.algorithm.length_scales()[0, -1]:.3g}")
 
 
@@ -108,10 +108,10 @@ def frames(path, height, width):
 @pytest.mark.slow
 def test_the_video_before_is_the_first_episode_and_both_begin_alike(tmp_path):
     settings = {"horizon": 12}
-    runs = SeedRuns("pendulum", n_episodes=2, seeds=[3], env_settings=settings)
+    runs = Simulation("pendulum", n_episodes=2, seeds=[3], env_settings=settings)
     result = runs.run()
     folder = tmp_path / "v"
-    before, after, both = Recorder("pendulum", settings, folder).record_both(runs.fresh(), runs.first.algorithm)
+    before, after, both = Recorder("pendulum", settings, folder).record_both(runs.fresh(), runs.algorithm)
     ends = ("after", "before-and-after", "before")
     assert sorted(path.name for path in folder.iterdir()) == [f"pendulum-{end}.mp4" for end in ends]
     assert before.episode_return == pytest.approx(result.returns[0, 0], abs=1e-9), "that of the run"
@@ -127,9 +127,9 @@ def test_the_video_before_is_the_first_episode_and_both_begin_alike(tmp_path):
 @pytest.mark.slow
 def test_the_shorter_video_waits_at_its_last_image(tmp_path):
     settings = {"horizon": 40}
-    runs = SeedRuns("cart-pole", n_episodes=3, seeds=[0], env_settings=settings)
+    runs = Simulation("cart-pole", n_episodes=3, seeds=[0], env_settings=settings)
     result = runs.run()
-    before, after, both = Recorder("cart-pole", settings, tmp_path).record_both(runs.fresh(), runs.first.algorithm)
+    before, after, both = Recorder("cart-pole", settings, tmp_path).record_both(runs.fresh(), runs.algorithm)
     assert (before.length, before.episode_return) == (result.lengths[0, 0], result.returns[0, 0])
     assert before.length != after.length
     whole, shorter = frames(both, 436, 1208), min(before.length, after.length)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 import numpy as np
 
 from matrixrl.agents import ask_and_tell, certificates, deployment, logged
-from matrixrl.agents.action_tables import ActionTables, action_tables
-from matrixrl.agents.ask_and_tell import PlannedAhead
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.algorithms.registry import known_reward, setting_names, with_objects
+from matrixrl.algorithms import Algorithm, Startable
+from matrixrl.algorithms.registry import with_objects
 from matrixrl.checks import (
     choice,
     fail,
@@ -32,19 +31,19 @@ from matrixrl.checks import (
     shown,
 )
 from matrixrl.display import html_table, in_digits
-from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.logs import SeenLog
+from matrixrl.play.arguments import AgentOptions, read_arguments, split_options
 from matrixrl.play.engine import Engine
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.rollout import EnvWorld
 from matrixrl.policies import Policy
-from matrixrl.problems import Problem, ProblemOptions, RegretEvaluator
+from matrixrl.problems import Problem
 from matrixrl.problems.reader import OPTION_DEFAULTS
 from matrixrl.random_streams import fresh_seed
-from matrixrl.records import Certificate, Episode, Guarantee, History, HistoryLog, IntArray
-from matrixrl.settings import ELSEWHERE, Settings
+from matrixrl.records import Episode, Guarantee, History, HistoryLog, IntArray
+from matrixrl.settings import Settings
 
 if TYPE_CHECKING:
     from matrixrl.progress import EpisodeProgress
@@ -105,45 +104,37 @@ class Agent:
         keep_log: bool = True,
         late_episodes: str = "wait",
         trust_code: bool = False,
-        **options: Any,
+        **options: Unpack[AgentOptions],
     ) -> None:
         params = {name: value for name, value in locals().items() if name not in ("self", "options")}
         flag("trust_code", trust_code)
         flag("keep_log", keep_log)
         choice("late_episodes", late_episodes, LATE_EPISODES)
         compiled = optional_flag("compiled", compiled)
-        settings, world = dict(options), {}
-        for name in options.keys() & ProblemOptions.__annotations__:
-            world[name] = settings.pop(name)
-        known_names = setting_names(algorithm)
-        refuse_env_settings(problem, settings, known_names)
-        for name in settings:
-            if known_names and name not in ELSEWHERE:
-                choice("argument", name, [*sorted(known_names), *ProblemOptions.__annotations__, *list(params)[2:]])
-        unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
-        known = open_problem(
-            problem, env_settings, trust_code=trust_code, known_reward=known_reward(unstarted), **cast(Any, world)
+        of_problem, settings = split_options(options)
+        unstarted, known = read_arguments(
+            problem,
+            algorithm,
+            settings,
+            of_problem,
+            env_settings=env_settings,
+            trust_code=trust_code,
+            arguments=list(params)[2:],
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled, keep_log)
         self._queue.late = late_episodes
-        self._params = params | world, settings
+        self._params = params | of_problem, settings
 
     def _setup(self, algorithm: Algorithm, compiled: bool | None, keep_log: bool) -> None:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
-        measures = problem.regret_every > 0 and algorithm._has_policy_table
         self._algorithm = algorithm
         self.name = algorithm.name
         self._log = HistoryLog(regret_every=max(problem.regret_every, 1))
         self._queue = EpisodeQueue(self, LATE_EPISODES[0])
-        self._engine = Engine(
-            algorithm,
-            None if problem.env is None else EnvWorld(problem, algorithm.seeds[0]),
-            RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None,
-            problem.regret_every,
-        )
+        self._engine = Engine(algorithm, None if problem.env is None else EnvWorld(problem, algorithm.seeds[0]))
         self._ledger = CertificateLedger(algorithm)
         self._params = None
         self._gaps = 0.0
@@ -253,32 +244,6 @@ class Agent:
         return self._algorithm.episode - self._algorithm.logged.episodes
 
     @property
-    def guarantee(self) -> Guarantee:
-        """Whether the regret bound is proven for this agent so far, under its `assumptions`.
-
-        The bound is `bound`: it adds what other actions than the agent's own were expected to lose.
-        """
-        return certificates.guarantee(self)
-
-    @property
-    def alarm(self) -> str | None:
-        """Why the assumptions must be false, in words: a misspecification alarm, or bounds that contradict each other.
-
-        None as long as the data do not contradict them. Where data were selected, that may be the reason, and is named.
-        """
-        return certificates.alarm(self)
-
-    @property
-    def assumptions(self) -> str:
-        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        return certificates.assumptions(self)
-
-    @property
-    def _world(self) -> Any:
-        """The environment that `learn` plays in, with its random stream; None without one."""
-        return self._engine.world
-
-    @property
     def algorithm(self) -> Algorithm:
         """The algorithm inside, with one replica."""
         return self._algorithm
@@ -303,17 +268,6 @@ class Agent:
         """Number of episodes that timed out."""
         return self._queue.n_time_outs
 
-    def action_tables(self, ahead: PlannedAhead) -> ActionTables:
-        """Return a plan that was just made as tables, with the bounds of every action on the same data.
-
-        >>> import matrixrl
-        >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
-        >>> tables = agent.action_tables(agent.plan_ahead())
-        >>> bool((tables.lower <= tables.upper).all())
-        True
-        """
-        return action_tables(self._algorithm, ahead.plan)
-
     @property
     def n_logged_episodes(self) -> int:
         """Number of episodes of logs that were learned from; they do not count in `n_episodes`."""
@@ -328,6 +282,27 @@ class Agent:
     def keep_log(self) -> bool:
         """Whether the steps of all episodes are kept, so that `export` can write them."""
         return self._seen is not None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Whether the regret bound is proven for this agent so far, under its `assumptions`.
+
+        The bound is `bound`: it adds what other actions than the agent's own were expected to lose.
+        """
+        return certificates.guarantee(self)
+
+    @property
+    def alarm(self) -> str | None:
+        """Why the assumptions must be false, in words: a misspecification alarm, or bounds that contradict each other.
+
+        None as long as the data do not contradict them. Where data were selected, that may be the reason, and is named.
+        """
+        return certificates.alarm(self)
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
+        return certificates.assumptions(self)
 
     @property
     def visits(self) -> IntArray:
@@ -347,8 +322,8 @@ class Agent:
 
         It is optimistic for most algorithms; `greedy` is best by the estimates, and `recommend` has the best proof.
         """
-        table = self._own_table(self._advised_plan())
-        return self._numbering("policy").policy(table, f"{self._origin()}: the plan of the next episode")
+        table = self._algorithm.policy_table(certificates.advised_plan(self))[0]
+        return deployment.named_policy(self, table, "the plan of the next episode")
 
     def learn(
         self,
@@ -400,35 +375,44 @@ class Agent:
                 fail(name, rule, given, "Use MatrixRL.")
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
-            self._check_certifies("until_gap")
+            certificates.check_certifies(self, "until_gap")
         from matrixrl.agents.vector import check_vector_env, play_vector
-        from matrixrl.progress import EpisodeProgress
         from matrixrl.threads import limited_threads
 
-        vector = None if env is None else check_vector_env(self, env)
-        bar = EpisodeProgress(self._algorithm.name, count, visible=progress)
-        with self._exploring_for(explore_for), limited_threads(blas_threads), bar:
-            on_episode = self._callbacks(bar, callback, until_gap)
-            if vector is not None:
-                play_vector(self, vector, count, on_episode, certify=certify)
-            else:
-                self._play(count, on_episode, certify=certify)
+        vector, bar = None if env is None else check_vector_env(self, env), None
+        if progress:
+            from matrixrl.progress import EpisodeProgress  # which loads Rich
+
+            bar = EpisodeProgress(self._algorithm.name, count)
+        on_episode, before = self._callbacks(bar, callback, until_gap), self._algorithm.certifier.purpose
+        if explore_for is not None:
+            self._algorithm.certifier.purpose = explore_for
+        try:
+            with limited_threads(blas_threads), bar or nullcontext():
+                if vector is not None:
+                    play_vector(self, vector, count, on_episode, certify=certify)
+                else:
+                    self._play(count, on_episode, certify=certify)
+        finally:
+            if explore_for is not None:
+                self._algorithm.certifier.purpose = before
         return self.history
 
     def _callbacks(
-        self, bar: EpisodeProgress, callback: Callable[[Episode], bool | None] | None, until_gap: float | None
+        self, bar: EpisodeProgress | None, callback: Callable[[Episode], bool | None] | None, until_gap: float | None
     ) -> Callable[[Episode], bool]:
         """Return a function that shows a finished episode to all who follow `learn`, and says whether to go on."""
         next_look = self.n_episodes + 1
 
         def on_episode(episode: Episode) -> bool:
             nonlocal next_look
-            bar.advance(f"return {episode.episode_return:.3g}")
+            if bar is not None:
+                bar.advance(f"return {episode.episode_return:.3g}")
             if callback is not None and callback(episode) is False:
                 return False
             if until_gap is None or self.n_episodes < next_look:
                 return True
-            _, found = self._safest()
+            _, found = certificates.safest(self)
             next_look = max(self.n_episodes + 1, int(self.n_episodes * _LOOK_GROWTH))
             return not (found.guarantee and found.gap <= until_gap)
 
@@ -437,33 +421,21 @@ class Agent:
     def _play(self, n_episodes: int, on_episode: Callable[[Episode], bool], *, certify: bool) -> None:
         """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
         engine, queue = self._engine, self._queue
+        learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certificates.certificate_of, self)
         for _ in range(n_episodes):
             n = self.n_episodes
-            queue.n_begun = max(queue.n_begun, n) + 1
             try:
-                record = engine.play(self._learn_steps, self._certify_played if certify else None)
+                record = engine.play(learn, certifier if certify else None)
             except BaseException as error:
                 if self.n_episodes == n:  # nothing was learned
                     buffer = getattr(engine.world, "buffer", None)
                     queue.drop(error, None if buffer is None else len(buffer.actions))
                 raise
+            finally:
+                if self.n_episodes > n:
+                    queue.n_begun = max(queue.n_begun, n) + 1
             if not on_episode(record):
                 return
-
-    def _certify_played(self, plan: Any, first_state: Any) -> Certificate:
-        return self._certificate_of(plan) if first_state is None else self._named_certificate(plan, first_state)
-
-    @contextmanager
-    def _exploring_for(self, purpose: str | None) -> Iterator[None]:
-        """Play to earn or to certify until the end of the block, as `learn` says."""
-        before = self._algorithm.certifier.purpose
-        if purpose is not None:
-            self._algorithm.certifier.purpose = purpose
-        try:
-            yield
-        finally:
-            if purpose is not None:
-                self._algorithm.certifier.purpose = before
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that was learned and every random stream, as plain data.
@@ -564,15 +536,6 @@ class Agent:
     certificate = certificates.certificate
     regret_certificate = certificates.regret_certificate
     bound = certificates.bound
-    _safest = certificates.safest
-    _heed_masks = certificates.heed_masks
-    _certificate_of = certificates.certificate_of
-    _named_certificate = certificates.named_certificate
-    _certificate_claim = certificates.certificate_claim
-    _check_certifies = certificates.check_certifies
-    _advised_plan = certificates.advised_plan
-    _estimated_plan = certificates.estimated_plan
-    _forget_plans = certificates.forget_plans
 
     # ask_and_tell.py: advice to a process in the real world, and learning from episodes
     episode = ask_and_tell.episode
@@ -583,7 +546,6 @@ class Agent:
     end_episode = ask_and_tell.end_episode
     abandon_episode = ask_and_tell.abandon_episode
     time_out_after = ask_and_tell.time_out_after
-    _learn_steps = ask_and_tell.learn_steps
     _note_selection = ask_and_tell.note_selection
     _note_doubt = ask_and_tell.note_doubt
     _note_start_doubt = ask_and_tell.note_start_doubt
@@ -592,13 +554,10 @@ class Agent:
     plan_log = logged.plan_log
     learn_from = logged.learn_from
     export = logged.export
-    _note_log = logged.note_log
 
     # deployment.py: policies to deploy
     predict = deployment.predict
     greedy = deployment.greedy
     recommend = deployment.recommend
     compare = deployment.compare
-    _own_table = deployment.own_table
-    _numbering = deployment.numbering
-    _origin = deployment.origin
+    action_tables = deployment.action_tables

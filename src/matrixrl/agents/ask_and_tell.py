@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from matrixrl.agents import certificates
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import fail, integer, number
@@ -82,7 +83,7 @@ def plan_ahead(self: Agent) -> PlannedAhead:
     except BaseException:  # a plan that was interrupted leaves no trace
         undo()
         raise
-    self._forget_plans()  # a new epoch may have forgotten the data
+    certificates.forget_plans(self)  # a new epoch may have forgotten the data
     return PlannedAhead(plan, self.n_episodes)
 
 
@@ -165,9 +166,9 @@ def learn_steps(self: Agent, played: Finished) -> Episode:
         if self._seen is not None:
             self._seen.add_played(steps)
         if algorithm.claims.certifies and self.problem.kind == "finite":
-            self._heed_masks()
+            certificates.heed_masks(self)
             self._ledger.observe(n + 1, lambda: _policy_to_freeze(self, plan), steps, is_drawn=played.is_drawn)
-        self._forget_plans()
+        certificates.forget_plans(self)
     return record
 
 

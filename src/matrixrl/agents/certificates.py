@@ -62,8 +62,8 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
     if not self._algorithm.claims.certifies:
         words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
         raise ProtocolError(words)
-    played = self._queue.open[0]._plan if self._queue.n_open == 1 else self._advised_plan()
-    return self._certificate_of(played) if start is None else self._named_certificate(played, start)
+    played = self._queue.open[0]._plan if self._queue.n_open == 1 else advised_plan(self)
+    return certificate_of(self, played, start)
 
 
 def guarantee(self: Agent) -> Guarantee:
@@ -89,7 +89,7 @@ def guarantee(self: Agent) -> Guarantee:
 
 def alarm(self: Agent) -> str | None:
     """Return why the assumptions must be false; see `Agent.alarm`."""
-    self._heed_masks()
+    heed_masks(self)
     if any(self._log.alarms):
         first = f"misspecification alarm in episode {self._log.alarms.index(True) + 1}"
         words: str | None = self._algorithm.claims.alarm_words(first)
@@ -125,8 +125,8 @@ def regret_certificate(self: Agent) -> RegretCertificate:
     >>> bool(history.cumulative_regret[-1] <= agent.regret_certificate().upper)
     True
     """
-    self._check_certifies("regret_certificate")
-    shown = self._certificate_of(self._advised_plan())
+    check_certifies(self, "regret_certificate")
+    shown = certificate_of(self, advised_plan(self))
     task, delta = self.problem.finite_task, self._algorithm.claims.delta
     low, largest = task.steps_weight * task.reward_range[0], task.steps_weight * task.unit
     returns = np.array(self._log.returns)
@@ -137,7 +137,7 @@ def regret_certificate(self: Agent) -> RegretCertificate:
     doubt = self._ledger.start_doubt or self._ledger.doubts
     if doubt is None:
         self._ledger.contradict(upper=upper, lower=0.0)
-    claim = shown.guarantee and Guarantee.unless(doubt) and self._certificate_claim(False)
+    claim = shown.guarantee and Guarantee.unless(doubt) and certificate_claim(self, False)
     return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), claim, shown.start)
 
 
@@ -170,7 +170,7 @@ def bound(self: Agent) -> RegretBound:
 
 def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:
     """Return the policy with the largest certified lower bound so far, and its certificate."""
-    current = self._certificate_of(self._algorithm.certifier.safest_plan())
+    current = certificate_of(self, self._algorithm.certifier.safest_plan())
     self._ledger.note_returns()
     best = self._ledger.best
     assert best is not None
@@ -183,40 +183,30 @@ def heed_masks(self: Agent) -> None:
     if algorithm.masks.reported is self._known_masks or not isinstance(algorithm, FiniteAlgorithm):
         return
     self._known_masks = algorithm.masks.reported
-    self._forget_plans()
+    forget_plans(self)
     self._ledger.permit(algorithm.frame)
 
 
-def certificate_of(self: Agent, plan: Any) -> Certificate:
-    self._heed_masks()
-    plan = permitted(self._algorithm, plan)
-    start, of_start = self._ledger.start()
-    bounds = self._algorithm.certifier.certify(plan, start)
-    found = bounds.certificate(
-        0, self._algorithm.claims.delta, self._certificate_claim(bool(bounds.empty[0])), of_start
-    )
-    if self.problem.kind == "finite":
-        policy = CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model")
-        self._ledger.note(found.upper, policy)
-        if found.optimal_lower is not None:
-            self._ledger.contradict(upper=found.upper, lower=found.optimal_lower)
-        return _least(self, found)
-    return found
-
-
-def named_certificate(self: Agent, plan: Any, state: Any) -> Certificate:
-    """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
-    start, of_start = self._ledger.named_start(state)
-    self._heed_masks()
+def certificate_of(self: Agent, plan: Any, state: Any = None) -> Certificate:
+    """Return the certificate of a plan; nothing is remembered of one for a state that a user names."""
+    start, of_start = self._ledger.start() if state is None else self._ledger.named_start(state)
+    heed_masks(self)
     plan = permitted(self._algorithm, plan)
     bounds = self._algorithm.certifier.certify(plan, start)
-    claim = self._certificate_claim(bool(bounds.empty[0]), named=True)
+    claim = certificate_claim(self, bool(bounds.empty[0]), named=state is not None)
     found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)
-    low, high = found.optimal_interval
-    if low > high:
-        words = CONTRADICTION if contradictory(upper=high, lower=low) else None
-        found = replace(found, upper=low, guarantee=claim and Guarantee.unless(words))
-    return found
+    if state is not None:
+        low, high = found.optimal_interval
+        if low > high:
+            words = CONTRADICTION if contradictory(upper=high, lower=low) else None
+            found = replace(found, upper=low, guarantee=claim and Guarantee.unless(words))
+        return found
+    if self.problem.kind != "finite":
+        return found
+    self._ledger.note(found.upper, CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model"))
+    if found.optimal_lower is not None:
+        self._ledger.contradict(upper=found.upper, lower=found.optimal_lower)
+    return _least(self, found)
 
 
 def _least(self: Agent, found: Certificate) -> Certificate:
@@ -229,12 +219,7 @@ def _least(self: Agent, found: Certificate) -> Certificate:
 
 
 def certificate_claim(self: Agent, alarmed: bool, *, named: bool = False) -> Guarantee:
-    """Return whether a certificate is proven.
-
-    Args:
-        alarmed: Whether the misspecification alarm was raised.
-        named: Whether it is about a state that a user names, for which first states do not matter.
-    """
+    """Return whether a certificate is proven; first states do not matter to one of a state that a user names."""
     doubt = self._ledger.start_doubt if self._ledger.is_estimated and not named else None
     claim = self._algorithm.claims.certificate(alarmed or any(self._log.alarms))
     return claim and Guarantee.unless(self._selection, self._ledger.contradiction, doubt)
@@ -247,7 +232,7 @@ def check_certifies(self: Agent, call: str) -> None:
 
 def advised_plan(self: Agent) -> Any:
     """Return the plan from all finished episodes; cached."""
-    self._heed_masks()
+    heed_masks(self)
     if self._advice is None:
         self._advice = self._algorithm.advice()
     return self._advice
@@ -255,12 +240,12 @@ def advised_plan(self: Agent) -> Any:
 
 def estimated_plan(self: Agent) -> Any:
     """Return the plan that is greedy in the estimates; that of `_advised_plan` without a model; cached."""
-    self._heed_masks()
+    heed_masks(self)
     if self._estimate is None:
         try:
             self._estimate = self._algorithm.estimated_plan()
         except ProtocolError:  # the algorithm has no model
-            self._estimate = self._advised_plan()
+            self._estimate = advised_plan(self)
     return self._estimate
 
 

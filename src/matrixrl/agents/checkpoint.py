@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.agents import certificates
 from matrixrl.agents.episode_queue import LATE_EPISODES
-from matrixrl.agents.saved_episodes import episode_arrays, restore_episodes
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, saved_class, with_objects
 from matrixrl.archive import FORMAT_VERSION, check_arrays, check_entries, read_archive, refusing, write_archive
@@ -43,7 +43,6 @@ _ENTRIES: dict[str, Any] = {
     **{"selection": (str, _NONE), "gaps": float, "overridden": int, "certified": dict, "refutation": (str, _NONE)},
     **{"problem": dict, "late_episodes": str, "n_begun": int, "delay": int, "time_outs": int, "plans": list},
 }
-_COUNTS = ("seed", "gaps", "overridden", "n_begun", "delay", "time_outs")
 _HISTORY = {
     **dict.fromkeys(("returns", "upper", "regret", "certified_lower", "certified_upper"), float),
     **{"lengths": int, "alarms": bool},
@@ -61,10 +60,10 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
 
 def agent_state(agent: Agent) -> dict[str, Any]:
     """Return everything of an agent as plain data, and arrays by name in the entry `arrays`."""
-    agent._heed_masks()
+    certificates.heed_masks(agent)
     algorithm, log = agent.algorithm, agent._log
     problem, of_problem = save_problem(agent.problem)
-    episodes, tables, plans = episode_arrays(agent)
+    episodes, tables, plans = agent._queue.arrays()
     header = {
         "library": version("matrixrl"),
         "algorithm": algorithm.name,
@@ -99,8 +98,8 @@ def agent_state(agent: Agent) -> dict[str, Any]:
         if getattr(agent, attribute):
             digests = np.frombuffer(b"".join(getattr(agent, attribute)), dtype=np.uint8)
             arrays[name] = digests.reshape(-1, _DIGEST)
-    if agent._world is not None and agent._world.is_seeded:
-        arrays["env_stream"] = agent._world.to_array()[0]
+    if agent._engine.world is not None and len(stream := agent._engine.world.to_array()):
+        arrays["env_stream"] = stream[0]
     return {**header, "arrays": arrays}
 
 
@@ -202,8 +201,6 @@ def _comparing(source: str) -> Iterator[None]:
 
 def _check_header(cls: type[Agent], header: dict[str, Any]) -> None:
     check_entries("the header", header, _ENTRIES)
-    if min(header[name] for name in _COUNTS) < 0:
-        raise InvalidInput(f"{', '.join(_COUNTS)} must not be negative")
     if cls.name not in ("agent", header["algorithm"]):
         raise InvalidInput(f"it holds a {header['algorithm'][:40]!r} agent, not {cls.name!r}; Agent.load reads any")
 
@@ -306,12 +303,12 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._queue.late = choice("late_episodes", header["late_episodes"], LATE_EPISODES)
     agent._queue.delay, agent._queue.n_time_outs = header["delay"], header["time_outs"]
     tables = _taken(arrays, "plan_")
-    restore_episodes(agent, _taken(arrays, "episodes_"), tables, header["plans"], begun)
+    agent._queue.restore(_taken(arrays, "episodes_"), tables, header["plans"], begun)
     stream = arrays.pop("env_stream", None)
     if arrays:
         raise InvalidInput(f"it holds arrays that no agent has: {sorted(arrays)[:5]}")
-    if agent._world is not None and stream is not None:
-        agent._world.from_array(stream[None])
+    if agent._engine.world is not None and stream is not None:
+        agent._engine.world.from_array(stream[None])
 
 
 def _fill_history(agent: Agent, arrays: Arrays) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from matrixrl.agents import certificates
+from matrixrl.agents.ask_and_tell import PlannedAhead
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.algorithms import FiniteAlgorithm
+from matrixrl.algorithms.finite import permitted
 from matrixrl.checks import fail, index, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
@@ -17,6 +21,23 @@ if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
 __all__ = ["compare", "greedy", "predict", "recommend"]
+
+
+class ActionTables(NamedTuple):
+    """A plan of a problem with numbered states; states and actions count from 0.
+
+    Attributes:
+        policy: (H, S) Action of the plan.
+        scores: (H, S, A) Q of the plan in unit rewards, by which the best of some actions is chosen; −∞ for an action
+            that is not allowed.
+        lower: (H, S, A) Lower bounds on Q*, in the environment's unit; NaN for an action that is not allowed.
+        upper: (H, S, A) Upper bounds on Q*, likewise.
+    """
+
+    policy: IntArray
+    scores: FloatArray
+    lower: FloatArray
+    upper: FloatArray
 
 
 def predict(self: Agent, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
@@ -40,7 +61,7 @@ def predict(self: Agent, obs: Any, stage: int | None = None, *, episode: OpenEpi
     h = episode.stage if episode is not None else stage
     h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
     state = np.asarray(self.problem.state("obs", obs))
-    action = self._algorithm.act(self._estimated_plan(), h, state[None], explore=False)
+    action = self._algorithm.act(certificates.estimated_plan(self), h, state[None], explore=False)
     return self.problem.own_action(int(action[0]))
 
 
@@ -69,14 +90,12 @@ def greedy(self: Agent, *, start: Any = None) -> Policy:
     >>> policy.act(2, stage=0)
     1
     """
-    numbering = self._numbering("greedy")
+    numbering(self, "greedy")
     plan = self._algorithm.estimated_plan()
-    table = self._own_table(plan)
-    words = f"{self._origin()}: best in the estimated model, without a bonus"
+    table, words = self._algorithm.policy_table(plan)[0], "best in the estimated model, without a bonus"
     if not self._algorithm.claims.certifies and start is None:
-        return numbering.policy(table, words)
-    found = self._certificate_of(plan) if start is None else self._named_certificate(plan, start)
-    return numbering.policy(table, words, certificate=found, basis="model")
+        return named_policy(self, table, words)
+    return named_policy(self, table, words, certificate=certificates.certificate_of(self, plan, start), basis="model")
 
 
 def recommend(self: Agent, *, start: Any = None) -> Policy:
@@ -96,16 +115,15 @@ def recommend(self: Agent, *, start: Any = None) -> Policy:
     >>> chosen.certificate.lower <= chosen.certificate.upper
     True
     """
-    self._check_certifies("recommend")
+    certificates.check_certifies(self, "recommend")
     if start is None:
-        best, certificate = self._safest()
+        best, certificate = certificates.safest(self)
     else:
         plan = self._algorithm.certifier.safest_plan()
-        certificate = self._named_certificate(plan, start)
+        certificate = certificates.certificate_of(self, plan, start)
         best = CertifiedPolicy(certificate.lower, self._algorithm.policy_table(plan)[0], "model")
-    words = f"{self._origin()}: largest certified lower bound, from the {best.basis}"
-    own = self.problem.own_number(best.table)
-    return self._numbering("recommend").policy(own, words, certificate=certificate, basis=best.basis)
+    words = f"largest certified lower bound, from the {best.basis}"
+    return named_policy(self, best.table, words, certificate=certificate, basis=best.basis)
 
 
 def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:
@@ -135,15 +153,16 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     >>> agent.compare(agent.recommend(), lambda obs, stage: 0).probably_better
     True
     """
-    self._check_certifies("compare")
-    sizes = self._numbering("compare")
+    certificates.check_certifies(self, "compare")
+    sizes = numbering(self, "compare")
     tables = read_actions("policy", policy, sizes), read_actions("incumbent", incumbent, sizes)
     for name, table in zip(("policy", "incumbent"), tables, strict=True):
         self._algorithm.masks.check_policy(name, table)
     first, of_start = self._ledger.start() if start is None else self._ledger.named_start(start)
-    ours, theirs = (self.problem.task.stages.inner_policy(table)[None] for table in tables)
-    self._heed_masks()
-    found = self._algorithm.certifier.bound_policies(ours, theirs, first)
+    stages = self.problem.task.stages
+    tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])  # the ledger has inner ones too
+    certificates.heed_masks(self)
+    found = self._algorithm.certifier.bound_policies(tables[0][None], tables[1][None], first)
     first_bounds, second_bounds = (
         _cut(self, table, (float(low), float(high)), is_named=start is not None)
         for table, low, high in zip(tables, found.lower[:2, 0], found.upper[:2, 0], strict=True)
@@ -152,7 +171,7 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     upper = min(float(found.upper[2, 0]), first_bounds[1] - second_bounds[0])
     if start is None:
         self._ledger.contradict(upper=upper, lower=lower)
-    claim = self._certificate_claim(bool(found.empty[0]), named=start is not None)
+    claim = certificates.certificate_claim(self, bool(found.empty[0]), named=start is not None)
     crossed = [contradictory(upper=b, lower=a) for a, b in ((lower, upper), first_bounds, second_bounds)]
     if start is not None and any(crossed):  # nothing is remembered of a state that is named
         claim = claim and Guarantee(False, CONTRADICTION)
@@ -171,10 +190,38 @@ def _cut(
     return (lower, upper) if lower <= upper else interval
 
 
-def own_table(self: Agent, plan: Any) -> IntArray:
-    """Return the policy of a plan (H, S), actions counted from 0."""
-    own: IntArray = self.problem.own_number(self._algorithm.policy_table(plan)[0])
-    return own
+def action_tables(self: Agent, ahead: PlannedAhead) -> ActionTables:
+    """Return a plan that was just made as tables, with the bounds of every action on the same data.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
+    >>> tables = agent.action_tables(agent.plan_ahead())
+    >>> bool((tables.lower <= tables.upper).all())
+    True
+    """
+    algorithm, plan = self._algorithm, ahead.plan
+    if not isinstance(algorithm, FiniteAlgorithm) or algorithm.problem.kind != "finite":
+        raise ProtocolError("tables of actions need numbered states; matrix-rl has them")
+    frame, task = algorithm.frame, algorithm.task
+    scores = algorithm.q_table()
+    lower, upper = algorithm.certifier.bound_actions()
+    left = frame.lefts()[:, None, None]
+    after = np.zeros_like(left)  # weight of the steps that are cut off from an endless episode
+    if task.is_endless:
+        after = (task.discount ** np.arange(frame.horizon, 0, -1.0) / (1.0 - task.discount))[:, None, None]
+    least, most = ((np.clip(_own(table, algorithm), 0.0, left)) for table in (lower, upper))
+    low = (left + after) * task.reward_range[0]
+    forbidden = np.isneginf(_own(scores, algorithm))
+    least, most = task.unit * least + low, task.unit * (most + after) + low
+    least[forbidden] = most[forbidden] = np.nan
+    policy = algorithm.problem.own_number(algorithm.policy_table(permitted(algorithm, plan))[0])
+    return ActionTables(np.asarray(policy), _own(scores, algorithm), least, most)
+
+
+def _own(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
+    """Return a table (1, H, A, S) of inner actions as (H, S, A) of a user's actions."""
+    own: FloatArray = algorithm.task.stages.at_stages(table[0])
+    return np.ascontiguousarray(own.transpose(0, 2, 1))
 
 
 def numbering(self: Agent, call: str) -> PolicySpace:
@@ -190,6 +237,7 @@ def numbering(self: Agent, call: str) -> PolicySpace:
     return PolicySpace(task.horizon, task.n_states, problem.states, problem.actions)
 
 
-def origin(self: Agent) -> str:
-    """Return what a policy was learned by, on and from, in words."""
-    return f"{self._algorithm.name} on {self.problem.name[:100]}, {self.n_episodes} episodes"
+def named_policy(self: Agent, table: IntArray, words: str, **proof: Any) -> Policy:
+    """Return the policy of a table (H, S) of inner actions, which says by what, on and from what it was learned."""
+    origin = f"{self._algorithm.name} on {self.problem.name[:100]}, {self.n_episodes} episodes"
+    return numbering(self, "policy").policy(self.problem.own_number(table), f"{origin}: {words}", **proof)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.errors import ProtocolError
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.agents import ask_and_tell
+from matrixrl.agents.episodes import Advised, OpenEpisode
+from matrixrl.archive import check_arrays
+from matrixrl.checks import index
+from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.play.engine import Finished
+from matrixrl.problems import FunctionalTask, Task
+from matrixrl.problems.action_masks import action_list
 from matrixrl.records import Episode
 
 if TYPE_CHECKING:
@@ -18,6 +27,15 @@ __all__ = ["LATE_EPISODES", "EpisodeQueue"]
 
 LATE_EPISODES = ("wait", "learn")
 """Treatment of an episode that ends before one that was begun earlier."""
+Arrays = dict[str, NDArray[Any]]
+_STEPS = ("states", "actions", "rewards", "next_states")
+_ROWS: dict[str, Any] = {  # arrays with one entry for each episode
+    **dict.fromkeys(("number", "planned_after", "plan", "length", "advised", "planned"), np.int64),
+    **dict.fromkeys(("terminated", "off_plan", "waiting", "certifying"), np.bool_),
+    "asked_at": np.float64,  # time of the last question, or NaN
+}
+_OPTIONAL, _ASKED = ("advised_states", "advised_among", *_STEPS), ("asked_at",)
+_NO_ADVICE = -1  # "advised" and "planned" of an episode whose last question was followed by a step
 
 
 class EpisodeQueue:
@@ -25,10 +43,6 @@ class EpisodeQueue:
 
     Learning in the order in which episodes were begun keeps every proof (docs/proofs.md, section 3), so an episode that
     is ended before one that was begun earlier waits, unless late episodes are learned from at once.
-
-    Args:
-        agent: The agent, which learns from them.
-        late: One of `LATE_EPISODES`.
 
     Attributes:
         n_begun: Number of episodes that were begun; the number of the next one.
@@ -106,9 +120,9 @@ class EpisodeQueue:
         """Learn from an episode that was ended."""
         plan, steps, agent = episode._plan, episode.data.steps(), self._agent
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
-        is_certifying, certificate = episode._is_certifying, episode._certificate
-        record = agent._learn_steps(Finished(plan, steps, episode._off_plan, is_certifying, certificate=certificate))
-        episode._life, episode._record, episode._plan = "closed", record, None
+        played = Finished(plan, steps, episode._off_plan, episode._is_certifying, certificate=episode._certificate)
+        record = ask_and_tell.learn_steps(agent, played)
+        episode._life, episode.record, episode._plan = "closed", record, None
         return record
 
     def time_out(self, episode: OpenEpisode) -> Episode | None:
@@ -127,11 +141,9 @@ class EpisodeQueue:
             self._learn_ready()
 
     def drop(self, error: BaseException, n_steps: int | None) -> None:
-        """Forget all episodes after an error or an interrupt; an error may be due to what was observed.
+        """Forget all episodes after an error or an interrupt, and one of `n_steps` steps that is not in the queue.
 
-        Args:
-            error: The error or interrupt.
-            n_steps: Number of steps of an episode that is not in the queue; None if there is none.
+        An error may be due to what was observed.
         """
         left = (*self.open, *self.waiting)
         self._open, self._waiting = {}, []
@@ -146,3 +158,120 @@ class EpisodeQueue:
         while self._waiting and (not self._open or self._waiting[0][0] < next(iter(self._open))):
             self._learn(self._waiting[0][1])
             heapq.heappop(self._waiting)
+
+    def arrays(self) -> tuple[Arrays, Arrays, list[dict[str, int]]]:
+        """Return all episodes in the order of their begin, for saving; nothing if there are none.
+
+        Returns:
+            One entry of every name in `_ROWS` for each episode, the states of the questions and, if any was about some
+            actions only, which ones (q, A), and the steps of all episodes one after the other. Second, the tables of
+            their plans, which may share some: "0_policy", "1_policy", …. Third, each different plan as the number of
+            each of its tables by name.
+        """
+        episodes = sorted((*self.open, *self.waiting), key=lambda episode: episode.number)
+        if not episodes:
+            return {}, {}, []
+        tables: dict[str, dict[int, tuple[int, NDArray[Any]]]] = {}  # by name and identity: number and table
+        plans: dict[tuple[tuple[str, int], ...], int] = {}
+        by_plan: dict[int, int] = {}
+        for episode in episodes:
+            if id(episode._plan) not in by_plan:
+                numbers = []
+                for name, table in episode._plan.arrays().items():
+                    known = tables.setdefault(name, {})
+                    numbers.append((name, known.setdefault(id(table), (len(known), table))[0]))
+                by_plan[id(episode._plan)] = plans.setdefault(tuple(numbers), len(plans))
+        asked = [episode._question for episode in episodes]
+        columns = {
+            "number": [e.number for e in episodes],
+            "planned_after": [e._planned_after for e in episodes],
+            "plan": [by_plan[id(e._plan)] for e in episodes],
+            "length": [e.stage for e in episodes],
+            "advised": [_NO_ADVICE if one is None else one.action for one in asked],
+            "planned": [_NO_ADVICE if one is None else one.planned for one in asked],
+            "asked_at": [np.nan if one is None or one.now is None else one.now for one in asked],
+            "terminated": [e.data.terminated for e in episodes],
+            "off_plan": [e._off_plan for e in episodes],
+            "waiting": [e.is_waiting for e in episodes],
+            "certifying": [e._is_certifying for e in episodes],
+        }
+        arrays = {name: np.array(values, dtype=_ROWS[name]) for name, values in columns.items()}
+        questions = [one for one in asked if one is not None]
+        if questions:
+            arrays["advised_states"] = np.array([one.state for one in questions])
+        if any(one.among is not None for one in questions):
+            actions = np.arange(self._agent.problem.actions.size)
+            arrays["advised_among"] = np.array([np.isin(actions, one.among or ()) for one in questions])
+        if any(e.stage for e in episodes):
+            for name in _STEPS:
+                arrays[name] = np.array([value for e in episodes for value in getattr(e.data, name)])
+        stored = {f"{number}_{name}": table for name, known in tables.items() for number, table in known.values()}
+        return arrays, stored, [dict(plan) for plan in plans]
+
+    def restore(self, own: Arrays, tables: Arrays, plans: list[Any], n_begun: int) -> None:
+        """Put what `arrays` returned into the queue of an agent that has everything that it learned."""
+        self.n_begun = n_begun
+        if not own and not tables and not plans:
+            return
+        self._check(own)
+        named = {f"{number}_{name}" for one in plans for name, number in one.items()}
+        if named != set(tables) or set(own["plan"].tolist()) != set(range(len(plans))):
+            raise InvalidInput("every episode must have a plan, every plan an episode, and every table a plan")
+        agent, problem = self._agent, self._agent.problem
+        made = [
+            agent.algorithm.plan_from_arrays({name: tables[f"{number}_{name}"] for name, number in one.items()})
+            for one in plans
+        ]
+
+        def action(value: Any) -> int:
+            return index("action", value, size=problem.actions.size, remedy="It is damaged.")
+
+        states: Iterator[Any] = iter(own.get("advised_states", ()))
+        among = iter(own.get("advised_among", np.zeros((len(own["number"]), 0), dtype=np.bool_)))
+        for i, end in enumerate(np.cumsum(own["length"]).tolist()):
+            row = {name: own[name][i].item() for name in _ROWS}
+            episode = OpenEpisode(agent, made[row["plan"]], row["number"], row["planned_after"])
+            episode._off_plan, episode._is_certifying = row["off_plan"], row["certifying"]
+            for k in range(end - row["length"], end):
+                state, following = (problem.inner_state("state", own[name][k]) for name in ("states", "next_states"))
+                episode.data.append(
+                    state, action(own["actions"][k]), problem.reward(float(own["rewards"][k])), following, False
+                )
+            episode.data.terminated = row["terminated"]
+            self.add(episode)
+            if row["waiting"]:
+                self.wait(episode)
+            if row["advised"] != _NO_ADVICE:
+                asked = np.asarray(problem.inner_state("state", next(states))).tolist()
+                few, now = tuple(action_list(next(among))) or None, row["asked_at"]
+                chosen, planned = action(row["advised"]), action(row["planned"])
+                now = None if np.isnan(now) else now
+                episode._advised = Advised(episode.stage, asked, chosen, planned, few, now)
+
+    def _check(self, own: Arrays) -> None:
+        """Refuse arrays of other names, lengths or types."""
+        check_arrays(
+            own, {name: np.empty(0, kind) for name, kind in _ROWS.items()}, optional=_OPTIONAL, may_be_nan=_ASKED
+        )
+        n, n_steps, task = len(own["number"]), int(own["length"].sum()), self._agent.problem.task
+        kind = (
+            task.state_dtype if isinstance(task, FunctionalTask) else np.int64 if isinstance(task, Task) else np.float64
+        )
+        kinds = dict(zip(_STEPS, (kind, np.int64, np.float64, kind), strict=True))
+        n_asked, n_actions = int((own["advised"] != _NO_ADVICE).sum()), self._agent.problem.actions.size
+        among = own.get("advised_among", np.empty((n_asked, n_actions), dtype=np.bool_))
+        lengths, numbers, after = own["length"], own["number"], own["planned_after"]
+        fits = (
+            all(len(own[name]) == n for name in _ROWS)
+            and all(own[name].dtype == wanted for name, wanted in kinds.items() if name in own)
+            and all(len(own.get(name, ())) == n_steps for name in _STEPS)
+            and bool(((lengths >= own["waiting"]) & (lengths <= task.horizon)).all())
+            and bool((np.diff(numbers, prepend=-1, append=self.n_begun) > 0).all())
+            # the delay of a plan enters the regret bound
+            and bool(((after >= 0) & (after <= self._agent.algorithm.episode)).all())
+            and len(own.get("advised_states", ())) == n_asked
+            and among.shape == (n_asked, n_actions)
+            and among.dtype == np.bool_
+        )
+        if not fits:
+            raise InvalidInput("the open episodes must have one entry for each of them, each step and each question")

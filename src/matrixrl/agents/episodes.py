@@ -52,6 +52,7 @@ class OpenEpisode:
         data: Steps that were observed.
         number: Number of the episode, counted from 0 in the order in which the agent began them; `Agent.episode` finds
             an open episode by it, also after `Agent.load`.
+        record: Record of the episode once it was learned from, else None.
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
@@ -72,10 +73,10 @@ class OpenEpisode:
         "_off_plan",
         "_plan",
         "_planned_after",
-        "_record",
         "_timed_out",
         "data",
         "number",
+        "record",
     )
 
     def __init__(self, agent: Agent, plan: Any, number: int = 0, planned_after: int = 0) -> None:
@@ -88,7 +89,7 @@ class OpenEpisode:
         self._off_plan = False
         self._certificate: Certificate | None = None
         self._is_certifying = agent.algorithm.certifier.purpose == "certificate"  # its plan need not be greedy
-        self._record: Episode | None = None
+        self.record: Episode | None = None
         self._advised: Advised | None = None
         self._life: Literal["open", "waiting", "closed"] = "open"
 
@@ -119,11 +120,6 @@ class OpenEpisode:
     def is_finished(self) -> bool:
         """Whether no further step can be observed."""
         return self.data.terminated or len(self.data.actions) >= self._agent.problem.task.horizon
-
-    @property
-    def record(self) -> Episode | None:
-        """Record of the episode once it was learned from, else None."""
-        return self._record
 
     def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
         """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer.

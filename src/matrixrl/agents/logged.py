@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from matrixrl.agents import certificates
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -98,7 +99,8 @@ def learn_from(
     if verbose:
         print(checked.plan)
     _learn_whole(self, checked)
-    return LearnedLog(checked.plan, self._certificate_claim(False), self.guarantee, self.assumptions, _statement(self))
+    claim = certificates.certificate_claim(self, False)
+    return LearnedLog(checked.plan, claim, self.guarantee, self.assumptions, _statement(claim, self.guarantee))
 
 
 def export(self: Agent, path: str | os.PathLike[str]) -> int:
@@ -163,7 +165,7 @@ def _learn_whole(self: Agent, checked: CheckedLog) -> None:
     try:
         algorithm.update_from_log(checked.steps)
         with uninterrupted():
-            self._note_log(checked.plan, checked.steps, checked.digest)
+            note_log(self, checked.plan, checked.steps, checked.digest)
             is_done = True
     except BaseException:
         with uninterrupted():
@@ -182,16 +184,15 @@ def note_log(self: Agent, plan: LogPlan, steps: StepLog, digest: bytes) -> None:
     if self._ledger.is_estimated:
         first_steps = np.asarray(steps.offsets)[:-1][steps.firsts == 0]
         self._ledger.count_first_states(np.asarray(steps.states)[first_steps])
-    self._forget_plans()
+    certificates.forget_plans(self)
 
 
-def _statement(self: Agent) -> str:
-    certificates, regret = self._certificate_claim(False), self.guarantee
+def _statement(of_certificates: Guarantee, regret: Guarantee) -> str:
     first = (
         "certificates hold for steps of any policy, because a bound on a transition law needs the noise of each "
         "step to have mean zero given what came before, for any choice of the action"
-        if certificates
-        else f"certificates are not proven: {certificates.reason}"
+        if of_certificates
+        else f"certificates are not proven: {of_certificates.reason}"
     )
     second = (
         "the regret of the episodes that this agent plays stays below its bound for the played and the logged "

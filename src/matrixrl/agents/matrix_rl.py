@@ -7,67 +7,16 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from matrixrl.agents import certificates
 from matrixrl.agents.agent import Agent
 from matrixrl.algorithms import KernelStarter, UCMatrixRL
 from matrixrl.checks import fail, index, real_numbers, shaped
-from matrixrl.core import ConfidenceSet, Radius
+from matrixrl.core import ConfidenceSet
+from matrixrl.play.arguments import BallOptions, KernelOptions
 from matrixrl.problems import ProblemOptions
 from matrixrl.records import FloatArray
 
-__all__ = ["BallOptions", "KernelControl", "KernelMatrixRL", "KernelOptions", "MatrixRL"]
-
-
-class BallOptions(ProblemOptions, total=False):
-    """Options of the problem, and settings of balls around M_n, which can also be given to a set as an object.
-
-    A value other than that of the preset chooses the normalised ball where no set is named.
-
-    Attributes:
-        radius: Radius of the set: a name (``matrixrl list radii``) or an object.
-        ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper, and every proof holds for any λ.
-        beta: β of the constant radius, in units of C_ψ'².
-        c: Absolute constant of the theorem's radius.
-        c_core: C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.
-        columns: Number of columns of Ψᵀ that are sampled for a plan, in place of all S; bounds are then estimates.
-        column_weights: Draw columns in proportion to ‖ψ(s)‖² ("norm") or uniformly ("uniform").
-        column_draw: Draw columns again for each plan ("resampled"), or once ("fixed").
-    """
-
-    radius: str | Radius | type[Radius] | None
-    ridge: float | None
-    beta: float | None
-    c: float | None
-    c_core: float | None
-    columns: int | None
-    column_weights: str | None
-    column_draw: str | None
-
-
-class KernelOptions(BallOptions, total=False):
-    """Options of the problem, settings of balls for numbered states, and settings of features for vectors.
-
-    Attributes:
-        k_psi: Kernel of next states; the identity by default. For numbered states.
-        features: Representation of the kernel: inducing, fourier, nystroem, fourier-basis or tiles.
-        transformer: A scikit-learn transformer, or a `StateMap`, in place of a kernel.
-        budget: Largest number of features of a state.
-        tolerance: Share of k(x,x) that inducing points may miss at a state before it becomes one itself.
-        anchors: Plan with the values of at most this many next states; all that were seen by default.
-        max_return: Largest return that is possible from any time on, where it is less than the best reward at every
-            step.
-        ties: As in `MatrixRL`.
-        explore_for: As in `MatrixRL`.
-    """
-
-    k_psi: Any
-    features: str | None
-    transformer: Any
-    budget: int | None
-    tolerance: float | None
-    anchors: int | None
-    max_return: float | None
-    ties: str | None
-    explore_for: str | None
+__all__ = ["KernelControl", "KernelMatrixRL", "MatrixRL"]
 
 
 class MatrixRL(Agent):
@@ -145,7 +94,7 @@ def _value(self: Agent, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
     size = algorithm.task.n_coordinates
     given = obs if np.ndim(real_numbers(obs)) != 1 else real_numbers(obs)[None]
     points = shaped("obs", given, (None, size), remedy="Give rows of observations.")
-    return algorithm.value(self._advised_plan(), h, points)
+    return algorithm.value(certificates.advised_plan(self), h, points)
 
 
 class KernelMatrixRL(Agent):

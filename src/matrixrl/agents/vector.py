@@ -11,6 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWra
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import vector as vector_wrappers
 
+from matrixrl.agents import certificates
 from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.play.rollout import check_first_state, kept, refuse_truncation
@@ -42,14 +43,8 @@ def play_vector(
 ) -> None:
     """Begin so many episodes and finish all that were begun, so that none is left out for how long it took.
 
-    An interrupt or an error leaves the agent with what it learned from until then.
-
-    Args:
-        agent: The agent.
-        env: The vector environment, checked.
-        n_episodes: Number of episodes.
-        on_episode: Called with each episode that was learned from; says whether to begin more.
-        certify: Whether every episode gets a certificate.
+    An interrupt or an error leaves the agent with what it learned from until then. `on_episode` is called with each
+    episode that was learned from, and says whether to begin more.
     """
     try:
         _play(agent, env, n_episodes, on_episode, certify)
@@ -119,7 +114,7 @@ def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
     episode = agent.begin_episode()
     if certify:
         named = obs if agent._engine.certifies_first_state else None
-        episode._certificate = agent._certify_played(episode._plan, named)
+        episode._certificate = certificates.certificate_of(agent, episode._plan, named)
     return episode
 
 

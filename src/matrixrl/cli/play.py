@@ -19,7 +19,7 @@ from matrixrl.errors import MissingExtra
 from matrixrl.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
-    from matrixrl.play import OutputDirectory, RunResult, SeedRuns
+    from matrixrl.play import OutputDirectory, RunResult, Simulation
     from matrixrl.problems import Problem
 
 __all__ = ["DEMO", "DEMO_SETTINGS", "TOPICS", "app"]
@@ -27,7 +27,7 @@ __all__ = ["DEMO", "DEMO_SETTINGS", "TOPICS", "app"]
 TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets", "specs"]
 """What ``matrixrl list`` lists."""
 
-_LIBRARY = ("matrixrl.agents", "matrixrl.play.runs", "matrixrl.plots.figures")
+_LIBRARY = ("matrixrl.agents", "matrixrl.play.simulation", "matrixrl.plots.figures")
 
 DEMO: dict[str, Any] = {"env": "river-swim", "env_settings": {"n_states": 6, "horizon": 24}}
 """Problem of ``matrixrl demo``."""
@@ -111,7 +111,7 @@ def run_command(
     """Run an agent on an environment and print its regret, or its returns if the optimal value is unknown."""
     from matrixrl.checks import integer
     from matrixrl.envs import open_problem
-    from matrixrl.play import OutputDirectory, SeedRuns
+    from matrixrl.play import OutputDirectory, Simulation
     from matrixrl.random_streams import seed_list
 
     allow_imports(trust_code)
@@ -127,7 +127,7 @@ def run_command(
         recorder = Recorder(env, env_settings, record, trust_code=trust_code)
     n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
     n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
-    runs = SeedRuns(
+    runs = Simulation(
         env,
         n_episodes=integer("--episodes", n_episodes, low=1, remedy="Play at least one episode."),
         seeds=seed_list(seed, integer("--seeds", n_seeds, low=1, remedy="Use at least one seed.")),
@@ -148,7 +148,7 @@ def run_command(
     label = " ".join([name, *(agent_set or [])])
     files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
     if recorder is not None and not interrupted:
-        before, after, both = recorder.record_both(runs.fresh(), runs.first.algorithm)
+        before, after, both = recorder.record_both(runs.fresh(), runs.algorithm)
         files += [before.path, after.path, both]
     if as_json:
         typer.echo(json.dumps(result.as_dict(), allow_nan=False))
@@ -199,7 +199,7 @@ def demo_command(
     ] = False,
 ) -> None:
     """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
-    from matrixrl.play import OutputDirectory, SeedRuns
+    from matrixrl.play import OutputDirectory, Simulation
     from matrixrl.random_streams import seed_list
 
     if film:
@@ -209,7 +209,7 @@ def demo_command(
     results: dict[str, RunResult] = {}
     interrupted = False
     for label, settings in DEMO_SETTINGS.items():
-        runs = SeedRuns(**DEMO, n_episodes=episodes, seeds=seed_list(0, seeds), settings=settings)
+        runs = Simulation(**DEMO, n_episodes=episodes, seeds=seed_list(0, seeds), settings=settings)
         try:
             results[label] = runs.run(progress=True, label=label)
         except KeyboardInterrupt:
@@ -262,7 +262,7 @@ def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Pat
 def _write(
     results: dict[str, RunResult],
     directory: OutputDirectory | None,
-    runs: SeedRuns | None,
+    runs: Simulation | None,
     *,
     title: str,
     coordinates: tuple[int, int] | None = None,
@@ -281,7 +281,7 @@ def _write(
         if first.optimal_value is not None:
             files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
         elif runs is not None:
-            learned = runs.first.algorithm
+            learned = runs.algorithm
             files.append(
                 directory.write_picture(
                     lambda path: draw_returns(first, learned, path, coordinates=coordinates), of="return"

@@ -42,7 +42,7 @@ app = typer.Typer()
 def _lab() -> Iterator[None]:
     """Run a command of the lab, once its packages are found and loaded."""
     require_lab()
-    with loading("matrixrl.play.runs", "matrixrl.lab.experiments"):
+    with loading("matrixrl.play.simulation", "matrixrl.lab.experiments"):
         yield
 
 

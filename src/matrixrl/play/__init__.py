@@ -8,23 +8,14 @@ if TYPE_CHECKING:
     from matrixrl.play.files import OutputDirectory
     from matrixrl.play.inspection import Inspection, inspect_problem
     from matrixrl.play.results import RunResult
-    from matrixrl.play.runs import SeedRuns, run_seeds
-    from matrixrl.play.simulation import Simulation
+    from matrixrl.play.simulation import Simulation, run_seeds
 
-__all__ = [
-    "Inspection",
-    "OutputDirectory",
-    "RunResult",
-    "SeedRuns",
-    "Simulation",
-    "inspect_problem",
-    "run_seeds",
-]
+__all__ = ["Inspection", "OutputDirectory", "RunResult", "Simulation", "inspect_problem", "run_seeds"]
 
 __getattr__ = later_names(
     __name__,
     {
-        **{"Inspection": "inspection", "OutputDirectory": "files", "RunResult": "results", "SeedRuns": "runs"},
-        **{"Simulation": "simulation", "inspect_problem": "inspection", "run_seeds": "runs"},
+        **{"Inspection": "inspection", "OutputDirectory": "files", "RunResult": "results"},
+        **{"Simulation": "simulation", "inspect_problem": "inspection", "run_seeds": "simulation"},
     },
 )

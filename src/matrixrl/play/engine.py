@@ -37,18 +37,23 @@ class Engine:
     Args:
         algorithm: The algorithm, started.
         world: Where episodes are played; None for episodes that others play.
-        evaluator: Measures exact regret; None where it is not measured.
-        every: Regret is measured in the episodes 0, k, 2k, …; 0 measures none.
+
+    Attributes:
+        evaluator: Measures exact regret; None where P is not known.
+        regret_every: Regret is measured in the episodes 0, k, 2k, …; 0 if it is not measured.
+        certifies_first_state: Whether certificates are about the first state of each episode, because no start is
+            declared and states are not numbered; of numbered first states the distribution is estimated.
     """
 
-    def __init__(
-        self, algorithm: Algorithm, world: TableWorld | EnvWorld | None, evaluator: RegretEvaluator | None, every: int
-    ) -> None:
-        task, is_finite = algorithm.problem.task, algorithm.problem.kind == "finite"
-        self.algorithm, self.world, self._evaluator, self._every = algorithm, world, evaluator, every
-        self._values_first_state = not isinstance(world, TableWorld) and not task.start_is_declared
-        # Where first states are numbered, their distribution is estimated if it is not declared.
-        self.certifies_first_state = not is_finite and not task.start_is_declared
+    def __init__(self, algorithm: Algorithm, world: TableWorld | EnvWorld | None) -> None:
+        problem = algorithm.problem
+        self.algorithm, self.world = algorithm, world
+        self.evaluator = None if problem.mdp is None else RegretEvaluator(problem.mdp)
+        measures = self.evaluator is not None and algorithm._has_policy_table
+        self.regret_every = problem.regret_every if measures else 0
+        has_start = problem.task.start_is_declared
+        self._values_first_state = not isinstance(world, TableWorld) and not has_start
+        self.certifies_first_state = problem.kind != "finite" and not has_start
 
     def play(self, learn: Callable[[Finished], R], certify: Callable[[Any, Any], Any] | None = None) -> R:
         """Play one episode and return what `learn` returns for it.
@@ -58,45 +63,41 @@ class Engine:
             certify: Function of a plan and a first state that certifies the plan; the state is None where the start is
                 declared or estimated, and the plan is certified before it is played.
         """
-        return self.undone_unless_learned(lambda: learn(self._play(certify)))
-
-    def _play(self, certify: Callable[[Any, Any], Any] | None) -> Finished:
         algorithm, world, certificate = self.algorithm, self.world, None
         assert world is not None
-        plan = algorithm.plan()
-        if certify is not None and not self.certifies_first_state:
-            certificate = certify(plan, None)
-        steps, last_plan, off_plan = world.play(algorithm, plan)
-        if certify is not None and self.certifies_first_state:
-            certificate = certify(plan, steps.states[0, 0])
-        is_certifying = algorithm.certifier.purpose == "certificate"
-        return Finished(last_plan, steps, off_plan, is_certifying, world.draws_starts, certificate, plan)
-
-    def undone_unless_learned(self, play: Callable[[], R]) -> R:
-        """Call a function that plays; put the random streams back if it fails before anything was learned."""
-        algorithm, world = self.algorithm, self.world
-        assert world is not None
-        n, streams, undo_plan = algorithm.episode, world.mark(), algorithm.mark()
+        mark = self.mark()
         try:
-            return play()
+            plan = algorithm.plan()
+            if certify is not None and not self.certifies_first_state:
+                certificate = certify(plan, None)
+            steps, last_plan, off_plan = world.play(algorithm, plan)
+            if certify is not None and self.certifies_first_state:
+                certificate = certify(plan, steps.states[0, 0])
+            is_certifying = algorithm.certifier.purpose == "certificate"
+            return learn(Finished(last_plan, steps, off_plan, is_certifying, world.draws_starts, certificate, plan))
         except BaseException:
-            if algorithm.episode == n:
-                undo_plan()
-                world.rewind(streams)
+            self.rewind(mark)
             raise
 
-    def measure(self, number: int, played: Finished) -> Chunk:
-        """Return the numbers of an episode of every replica, before it is learned from, without certificates.
+    def mark(self) -> tuple[int, Any, Any]:
+        """Return the number of episodes and the random streams, to go back to."""
+        assert self.world is not None
+        return self.algorithm.episode, self.world.mark(), self.algorithm.mark()
 
-        Args:
-            number: Number of the episode, counted from 0.
-            played: The episode.
-        """
+    def rewind(self, mark: tuple[int, Any, Any]) -> None:
+        """Go back to what `mark` returned, unless an episode was learned from since."""
+        n, streams, undo_plan = mark
+        if self.algorithm.episode == n and self.world is not None:
+            undo_plan()
+            self.world.rewind(streams)
+
+    def measure(self, number: int, played: Finished) -> Chunk:
+        """Return the numbers of an episode of every replica, counted from 0, before it is learned from."""
         algorithm, plan, steps = self.algorithm, played.plan, played.steps
         shape = (len(steps.rewards), 1)
         regret = np.full(shape, np.nan)
-        if self._evaluator is not None and is_measured(number, self._every) and not played.off_plan:
-            regret = self._evaluator.regret(algorithm.policy_table(plan))[:, None]
+        if self.evaluator is not None and is_measured(number, self.regret_every) and not played.off_plan:
+            regret = self.evaluator.regret(algorithm.policy_table(plan))[:, None]
         return Chunk(
             states=steps.states[:, None],
             actions=steps.actions[:, None],

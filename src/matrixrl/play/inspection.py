@@ -106,7 +106,8 @@ def inspect_problem(
         fail("env", rule, simulation.problem.name, f"Try matrixrl run {simulation.problem.name}.")
     if not isinstance(algorithm, (UCMatrixRL, SampledMatrixRL)):
         fail("agent", "must be a MatrixRL agent (its constants are inspected)", agent, "Pass agent='matrix-rl'.")
-    assert simulation.evaluator is not None
+    evaluator = simulation.engine.evaluator
+    assert evaluator is not None
     assert features is not None
     k, blocks = algorithm.model.confidence.regularity, algorithm.model.confidence.blocks
     fit = embedding(mdp.transitions, features, mdp.allowed)
@@ -119,7 +120,7 @@ def inspect_problem(
         "megabytes_shared": (table + features.psi.d_psi * mdp.n_states * 8) / 1e6,
         "seconds_per_1000_episodes": float(simulation.clock.sum()) / simulation.done * 1000,
     }
-    unit, optimum = mdp.task.unit, simulation.evaluator.optimal_value
+    unit, optimum = mdp.task.unit, evaluator.optimal_value
     dims = _effective(simulation, max(n_episodes) * mdp.horizon)
     bounds = [_bounds(n, algorithm, unit, optimum, dims) for n in n_episodes]
     informative_from = first_informative(algorithm.claims.regret_bound, mdp.task.total_weight)
@@ -189,34 +190,18 @@ def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
 def _bounds(
     n: int, algorithm: UCMatrixRL | SampledMatrixRL, unit: float, optimum: float, dims: dict[str, float] | None
 ) -> dict[str, float | None]:
-    k, horizon, explicit = (
-        algorithm.model.confidence.regularity,
-        algorithm.model.confidence.horizon,
-        algorithm.claims.regret_bound(n),
-    )
-    most = n * algorithm.problem.task.total_weight
-    return {
+    k, horizon = algorithm.model.confidence.regularity, algorithm.model.confidence.horizon
+    explicit, most = algorithm.claims.regret_bound(n), n * algorithm.problem.task.total_weight
+    found: dict[str, float | None] = {
         "n_episodes": n,
         "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
         "theorem_2": unit * theorem_2_bound(k, horizon=horizon, n_episodes=n),
-        **(
-            {}
-            if dims is None
-            else {
-                "theorem_3": unit
-                * theorem_3_bound(
-                    c_psi=k.c_psi,
-                    norm=k.core_norm,
-                    effective_dim=dims["chosen"],
-                    horizon=horizon,
-                    n_episodes=n,
-                )
-            }
-        ),
-        "explicit": None if explicit is None else unit * min(explicit, most),
-        "largest": unit * most,
-        "learning_nothing": n * optimum,
     }
+    if dims is not None:
+        of_kernel = {"c_psi": k.c_psi, "norm": k.core_norm, "effective_dim": dims["chosen"]}
+        found["theorem_3"] = unit * theorem_3_bound(**of_kernel, horizon=horizon, n_episodes=n)
+    found["explicit"] = None if explicit is None else unit * min(explicit, most)
+    return found | {"largest": unit * most, "learning_nothing": n * optimum}
 
 
 def _warnings(

@@ -140,13 +140,10 @@ class CertificateLedger:
         return Start.at(own, words), words
 
     def observe(self, number: int, table: Callable[[], IntArray] | None, steps: Steps, *, is_drawn: bool) -> None:
-        """Take note of a finished episode of an agent.
+        """Take note of a finished episode of an agent, counted from 1.
 
-        Args:
-            number: Number of the episode, counted from 1.
-            table: Function that returns the policy (H, S) that it was begun with; None if no policy is kept.
-            steps: (1, k) Its steps.
-            is_drawn: Whether the agent's own MDP drew its first state from the declared start.
+        `table` returns the policy (H, S) that it was begun with, and `is_drawn` says whether the agent's own MDP drew
+        its first state from the declared start.
         """
         is_chain = bool((steps.states[0, 1:] == steps.next_states[0, :-1]).all())
         if self.doubts is None and not is_chain:
@@ -281,14 +278,10 @@ class FrozenReturns:
         self._uncounted: list[tuple[int, int]] = []  # frozen policy and level of return of recent episodes
 
     def observe(self, number: int, table: Callable[[], IntArray], steps: Steps, *, counts: bool) -> None:
-        """Count what an episode earned for every frozen policy.
+        """Count what an episode, counted from 1, earned for every frozen policy.
 
-        Args:
-            number: Number of the episode, counted from 1.
-            table: Function that returns the policy (H, S) that the episode was begun with; only some are needed.
-            steps: (1, k) Its steps.
-            counts: Whether its return counts: its first state was drawn from the start, and every step begins in the
-                state in which the one before it ended.
+        `table` returns the policy (H, S) that it was begun with. Its return counts if its first state was drawn from
+        the start, and every step begins in the state in which the one before it ended.
         """
         if self._delta <= 0.0:
             return

@@ -28,36 +28,53 @@ def alarm_words(alarmed: int, seeds: int) -> str:
     )
 
 
+@dataclass(frozen=True, repr=False)
+class Series:
+    """Numbers of n episodes of B replicas, (B, n, …) each and in the environment's unit, as in `RunResult`."""
+
+    regret: FloatArray
+    returns: FloatArray
+    lengths: NDArray[Any]
+    upper: FloatArray
+    alarms: BoolArray
+    certified: FloatArray
+
+    @staticmethod
+    def empty(n_replicas: int, n_episodes: int) -> Series:
+        """Return room for the numbers of so many episodes."""
+        shape = (n_replicas, n_episodes)
+        returns, lengths, upper, alarms = (np.zeros(shape, dtype=kind) for kind in (float, float, float, np.bool_))
+        return Series(np.full(shape, np.nan), returns, lengths, upper, alarms, np.full((*shape, 2), np.nan))
+
+    def write(self, first: int, part: Series) -> None:
+        """Put the numbers of some episodes in the place from `first` on."""
+        for one in fields(Series):
+            numbers = getattr(part, one.name)
+            getattr(self, one.name)[:, first : first + numbers.shape[1]] = numbers
+
+    def head(self, n_episodes: int) -> dict[str, NDArray[Any]]:
+        """Return copies of the numbers of the first episodes, by name."""
+        return {one.name: getattr(self, one.name)[:, :n_episodes].copy() for one in fields(Series)}
+
+
 @dataclass(frozen=True)
-class Chunk:
-    """n episodes of B replicas, in the environment's unit.
+class Chunk(Series):
+    """n consecutive episodes of B replicas.
 
     Attributes:
-        states: (B, n, H, …) states before each step.
-        actions: (B, n, H) actions.
-        regret: (B, n) exact regret; NaN where it is not measured.
-        returns: (B, n) realised returns.
-        lengths: (B, n) number of steps taken.
-        upper: (B, n) optimistic value of the start; NaN where an algorithm has none.
-        alarms: (B, n) whether the misspecification alarm was on.
-        certified: (B, n, 2) lower and upper bound of each episode's certificate; NaN where there is none.
+        states: (B, n, H, …) States before each step.
+        actions: (B, n, H) Actions.
     """
 
     states: NDArray[Any]
     actions: IntArray
-    regret: FloatArray
-    returns: FloatArray
-    lengths: IntArray
-    upper: FloatArray
-    alarms: BoolArray
-    certified: FloatArray
 
     @classmethod
     def join(cls, chunks: list[Chunk]) -> Chunk:
         """Return consecutive chunks as one."""
         if len(chunks) == 1:
             return chunks[0]
-        return cls(*(np.concatenate([getattr(s, f.name) for s in chunks], axis=1) for f in fields(cls)))
+        return cls(**{f.name: np.concatenate([getattr(s, f.name) for s in chunks], axis=1) for f in fields(cls)})
 
 
 def proof_label(guarantee: Guarantee | None) -> dict[str, str]:
@@ -83,10 +100,17 @@ def proof_label(guarantee: Guarantee | None) -> dict[str, str]:
 
 
 @dataclass(frozen=True, repr=False)
-class RunResult(Described):
+class RunResult(Series, Described):
     """The result of N episodes of K seeds, in the environment's unit.
 
     Attributes:
+        regret: (K, N) Exact regret of each episode; NaN if it was not measured.
+        returns: (K, N) Sum of the rewards of each episode, discounted by the problem's factor; NaN for an episode that
+            was not played.
+        lengths: (K, N) Number of steps of each episode.
+        upper: (K, N) Optimistic value of the start in the plan of each episode.
+        alarms: (K, N) Whether the misspecification alarm was raised.
+        certified: (K, N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
         env: Name of the environment.
         env_settings: Settings of the environment.
         agent: Name of the agent.
@@ -98,13 +122,6 @@ class RunResult(Described):
         seeds: The K seeds.
         optimal_value: Optimal value V*(s0), or None if P is not known or regret is not measured.
         earns_from_zero: Whether rewards are never negative, so that N·V*(s0) is the regret of a total reward of 0.
-        regret: (K, N) Exact regret of each episode; NaN if it was not measured.
-        returns: (K, N) Sum of the rewards of each episode, discounted by the problem's factor; NaN for an episode that
-            was not played.
-        lengths: (K, N) Number of steps of each episode.
-        upper: (K, N) Optimistic value of the start in the plan of each episode.
-        alarms: (K, N) Whether the misspecification alarm was raised.
-        certified: (K, N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
         certificate: Certificate of the final policy of each seed; empty for an agent without certificates.
         n_plans: Number of plans computed, for each seed.
         settings_guarantee: Whether the regret bound is proven for these settings.
@@ -130,12 +147,6 @@ class RunResult(Described):
     seeds: list[int]
     optimal_value: float | None
     earns_from_zero: bool
-    regret: FloatArray
-    returns: FloatArray
-    lengths: FloatArray
-    upper: FloatArray
-    alarms: BoolArray
-    certified: FloatArray
     certificate: list[Certificate]
     n_plans: list[int]
     settings_guarantee: Guarantee

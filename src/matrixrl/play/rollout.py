@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple, NoReturn
 
 import gymnasium as gym
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from matrixrl.algorithms import Algorithm
 from matrixrl.checks import fail, flag, real_numbers, shown
 from matrixrl.core.greedy import best_among
-from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.errors import ProtocolError
 from matrixrl.problems import FiniteMDP, MDPEnv, Problem
 from matrixrl.problems.gym_tables import current_mask
 from matrixrl.random_streams import stream_from_array, stream_seed, stream_to_array
@@ -95,8 +95,31 @@ class Rollout(NamedTuple):
     off_plan: bool  # Whether an action was not that of the plan, because the environment did not allow it
 
 
-class TableWorld:
-    """A known MDP, simulated for B replicas side by side; it owns the randomness of the problem, as `EnvWorld` does.
+class World:
+    """Where an algorithm plays; it owns the randomness of the problem."""
+
+    streams: Sequence[np.random.Generator]
+
+    def mark(self) -> list[Mapping[str, Any]]:
+        """Return the state of every stream."""
+        return [stream.bit_generator.state for stream in self.streams]
+
+    def rewind(self, mark: list[Mapping[str, Any]]) -> None:
+        """Go back to what `mark` returned."""
+        for stream, state in zip(self.streams, mark, strict=True):
+            stream.bit_generator.state = state
+
+    def to_array(self) -> NDArray[Any]:
+        """Return the state of every stream: (B, 6)."""
+        return np.array([stream_to_array(stream) for stream in self.streams], dtype=np.uint64).reshape(-1, 6)
+
+    def from_array(self, array: NDArray[Any]) -> None:
+        """Take the states that `to_array` returned."""
+        self.rewind([stream_from_array(words).bit_generator.state for words in array])
+
+
+class TableWorld(World):
+    """A known MDP, simulated for B replicas side by side.
 
     One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
     """
@@ -110,30 +133,10 @@ class TableWorld:
     def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
         """Play one episode in every replica."""
         uniforms = np.stack([stream.random(self._mdp.draws_per_episode) for stream in self.streams])
-        return Rollout(self._mdp.rollout(uniforms, lambda h, states: algorithm.act(plan, h, states)), plan, False)
-
-    def mark(self) -> list[Any]:
-        """Return the state of every stream."""
-        return [stream.bit_generator.state for stream in self.streams]
-
-    def rewind(self, mark: list[Any]) -> None:
-        """Go back to what `mark` returned."""
-        for stream, state in zip(self.streams, mark, strict=True):
-            stream.bit_generator.state = state
-
-    def to_array(self) -> NDArray[Any]:
-        """Return the state of every stream: (B, 6)."""
-        return np.stack([stream_to_array(stream) for stream in self.streams])
-
-    def from_array(self, array: NDArray[Any]) -> None:
-        """Take the states that `to_array` returned."""
-        if array.shape != (len(self.streams), 6):
-            raise InvalidInput("the streams of the environment must be one for each seed")
-        for stream, words in zip(self.streams, array, strict=True):
-            stream.bit_generator.state = stream_from_array(words).bit_generator.state
+        return Rollout(self._mdp.rollout(uniforms, partial(algorithm.act, plan)), plan, False)
 
 
-class EnvWorld:
+class EnvWorld(World):
     """A Gymnasium environment, played by one replica.
 
     An environment that does nothing but play the known MDP of the problem is played as a table, without `env.step`.
@@ -159,49 +162,32 @@ class EnvWorld:
         seed = None if self.is_seeded else stream_seed(self._seed, "env")
         own = vars(self._env.unwrapped)  # a user may have replaced a method since the last episode
         if self._mdp is not None and algorithm.revised is None and "step" not in own and "reset" not in own:
-            return self._play_table(self._mdp, algorithm, plan, seed)
+            if seed is not None:
+                self._env.unwrapped.np_random = gym_seeding.np_random(seed)[0]
+                self.is_seeded = True
+            uniforms = self._env.unwrapped.np_random.random(self._mdp.draws_per_episode)  # as `MDPEnv.reset` draws them
+            steps = self._mdp.rollout(uniforms[None], partial(algorithm.act, plan))
+            has_end = self._mdp.task.end_state is not None
+            return Rollout(steps.cut(int(steps.taken.sum())) if has_end else steps, plan, False)
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
         check_first_state(self._problem, self._problem.state("obs", obs))
         self.buffer = StepBuffer(self._problem)
         return play_in_env(algorithm, plan, self._env, obs, info, self._current_mask, self.buffer)
 
-    def _play_table(self, mdp: FiniteMDP, algorithm: Algorithm, plan: Any, seed: int | None) -> Rollout:
-        """Play one episode of an `MDPEnv`: its numbers are drawn as its `reset` draws them."""
-        if seed is not None:
-            self._env.unwrapped.np_random = gym_seeding.np_random(seed)[0]
-            self.is_seeded = True
-        uniforms = self._stream.random(mdp.draws_per_episode)
-        steps = mdp.rollout(uniforms[None], lambda h, states: algorithm.act(plan, h, states))
-        return Rollout(steps if mdp.task.end_state is None else steps.cut(int(steps.taken.sum())), plan, False)
-
     @cached_property
     def _current_mask(self) -> Callable[[], Any] | None:
         return current_mask(self._env)
 
     @property
-    def _stream(self) -> np.random.Generator:
-        return self._env.unwrapped.np_random
+    def streams(self) -> Sequence[np.random.Generator]:  # type: ignore[override]
+        """The environment's stream; none before the first episode."""
+        return [self._env.unwrapped.np_random] if self.is_seeded else []
 
-    def mark(self) -> Any:
-        """Return the state of the environment's stream, if it was seeded."""
-        return self._stream.bit_generator.state if self.is_seeded else None
-
-    def rewind(self, mark: Any) -> None:
-        """Go back to what `mark` returned."""
-        self.is_seeded = mark is not None
-        if mark is not None:
-            self._stream.bit_generator.state = mark
-
-    def to_array(self) -> NDArray[Any]:
-        """Return the state of the environment's stream; empty before the first episode."""
-        return stream_to_array(self._stream)[None] if self.is_seeded else np.empty((0, 6), dtype=np.uint64)
-
-    def from_array(self, array: NDArray[Any]) -> None:
-        """Take the state that `to_array` returned."""
-        self.is_seeded = len(array) > 0
-        if self.is_seeded:
-            self._env.unwrapped.np_random = stream_from_array(array[0])
+    def rewind(self, mark: list[Mapping[str, Any]]) -> None:
+        """Go back to what `mark` returned, perhaps to before the environment was seeded."""
+        self.is_seeded = bool(mark)
+        super().rewind(mark)
 
 
 def _only_plays(problem: Problem, env: gym.Env[Any, Any]) -> bool:
@@ -226,17 +212,9 @@ def play_in_env(
     *,
     explore: bool = True,
 ) -> Rollout:
-    """Play one episode in an environment, from its first observation to its last step.
+    """Play one episode of one replica in an environment that was just reset, and add its steps to a buffer.
 
-    Args:
-        algorithm: Algorithm with one replica.
-        plan: Its plan.
-        env: The environment, just reset.
-        obs: First observation.
-        info: What `reset` returned with it.
-        current_mask: Method of the environment that returns the mask of its current state; None if there is none.
-        buffer: Empty buffer, which the steps are added to.
-        explore: False draws no random number and keeps the plan.
+    `explore=False` draws no random number and keeps the plan.
     """
     problem, horizon = algorithm.problem, algorithm.problem.task.horizon
     state, off_plan = problem.state("obs", obs), False

@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL, make_algorithm
+from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL
 from matrixrl.algorithms.finite import permitted
-from matrixrl.algorithms.registry import known_reward, split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.core.start import Start
-from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.measurement import held, spacing
+from matrixrl.measurement import held
+from matrixrl.play.arguments import RunOptions, read_arguments, split_options
 from matrixrl.play.engine import Engine, Finished
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.monitor import EpisodeMonitor
 from matrixrl.play.player import CompiledPlayer, why_not_compiled
-from matrixrl.play.results import Chunk, RunResult
+from matrixrl.play.results import Chunk, RunResult, Series, join_results
 from matrixrl.play.rollout import EnvWorld, TableWorld
-from matrixrl.problems import Problem, RegretEvaluator
+from matrixrl.problems import Problem, ProblemOptions
 from matrixrl.progress import EpisodeProgress
 from matrixrl.random_streams import seed_list
-from matrixrl.records import BoolArray, Bounds, Certificate, FloatArray
+from matrixrl.records import Bounds, Certificate, FloatArray, IntArray
 from matrixrl.settings import Settings
 from matrixrl.threads import limited_threads
 
-__all__ = ["Simulation", "checked_seeds", "listed_seeds", "plays_in_batches"]
+__all__ = ["Simulation", "plays_in_batches", "run_seeds"]
 
 _NUMBERS_PER_EPISODE = 14  # of a simulation and its result, in numbers of 8 bytes
 _PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
 
 
-def checked_seeds(seeds: Any) -> list[int]:
+def _checked_seeds(seeds: Any) -> list[int]:
     """Return seeds as plain numbers, at least one and no two alike."""
     is_list = isinstance(seeds, np.ndarray) and seeds.ndim == 1
     if not is_list and (isinstance(seeds, (str, bytes)) or not isinstance(seeds, Sequence)):
@@ -50,12 +49,6 @@ def checked_seeds(seeds: Any) -> list[int]:
     return checked
 
 
-def listed_seeds(seeds: Any) -> list[int]:
-    """Return the seeds of a list or an array of them, or the first ones if only their number is given."""
-    is_list = isinstance(seeds, (Sequence, np.ndarray)) and not (isinstance(seeds, np.ndarray) and seeds.ndim == 0)
-    return checked_seeds(seeds) if is_list else seed_list(0, seeds)
-
-
 def plays_in_batches(problem: Problem) -> bool:
     """Say whether many seeds of a problem are simulated side by side: where P is known and states are numbers."""
     return problem.kind == "finite" and problem.mdp is not None
@@ -66,7 +59,7 @@ class Simulation:
 
     Every replica plays exactly as ``Agent(env, algorithm, seed=seed).learn(N)`` would; running them together only turns
     matrix-vector products into matrix-matrix products. A problem without a known P is played in its environment by one
-    seed at a time; `run_seeds` makes one simulation for each.
+    seed at a time: this object plays the first one, and `run` makes another simulation for each of the others.
 
     Args:
         env: Name of an environment, an environment, a `FiniteMDP`, or a `Problem` that was read before.
@@ -82,11 +75,9 @@ class Simulation:
         compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
             alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
             plans with others. They draw the same numbers and differ in the rounding of sums only.
-        measure_regret: Whether to measure exact regret where P is known. A number k measures the episodes 1, k + 1,
-            2k + 1, … and leaves the others out (NaN); False measures none, and V* is not computed.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside, allowed, stage_dependent, discount,
-            accuracy and start, as in `matrixrl.problems.read_problem`.
+        options: Options of the problem: phi, psi, reward, horizon, measure_regret and others; see
+            `matrixrl.problems.ProblemOptions`.
     """
 
     def __init__(
@@ -101,69 +92,51 @@ class Simulation:
         certify: bool = False,
         window: range | None = None,
         compiled: bool | None = None,
-        measure_regret: bool | int = True,
         trust_code: bool = False,
-        **options: Any,
+        **options: Unpack[ProblemOptions],
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "seeds", "options")}
+        self._arguments = {**given, **options}
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
-        self.seeds = checked_seeds(seeds)
+        self.seeds = _checked_seeds(seeds)
         n = len(self.seeds)
         amount = f"{self.total:,} episodes of {n:,} seed{'s' * (n > 1)}"
         remedy = "Play fewer at a time; an agent keeps less of each episode."
         fits_memory("n_episodes", _NUMBERS_PER_EPISODE * self.total * n, amount, remedy=remedy)
         for name, value in (("certify", certify), ("trust_code", trust_code)):
             flag(name, value)
-        every = spacing("measure_regret", measure_regret)
         compiled = optional_flag("compiled", compiled)
-        self.env_settings = dict(env_settings or {})
-        settings, maps = split_features(settings, trust_code=trust_code)
-        options |= maps
-        if isinstance(env, Problem):
-            for name, value in {**options, "env_settings": env_settings}.items():
-                if value is not None and value is not False and value != {}:
-                    rule = "must be left out for a Problem that was read before"
-                    fail(name, rule, shown(value), "Read it with that option.")
-        unstarted = make_algorithm(agent, settings, trust_code=trust_code)
-        options |= {"known_reward": known_reward(unstarted), "measure_regret": measure_regret, "trust_code": trust_code}
-        problem = env if isinstance(env, Problem) else open_problem(env, self.env_settings, **options)
-        if problem.env is None and not plays_in_batches(problem):
+        unstarted, problem = read_arguments(
+            env, agent, settings, options, env_settings=env_settings, trust_code=trust_code
+        )
+        is_batched = plays_in_batches(problem)
+        if problem.env is None and not is_batched:
             fail("env", "must be an environment or an MDP to play in", problem.name, "A Task is for ask and tell.")
-        if not plays_in_batches(problem) and len(self.seeds) > 1:
-            fail("seeds", "must be one where P is not known", len(self.seeds), "run_seeds plays one after the other.")
+        self._later: list[int] = [] if is_batched else self.seeds[1:]
+        self._others: list[Simulation] = []  # of later seeds
+        if self._later and window is not None:
+            fail("seeds", "must be one where P is not known and a window is given", n, "Play one after the other.")
+        self.seeds = self.seeds[: n - len(self._later)]
         self.algorithm: Algorithm = unstarted.start(problem, self.seeds, n_episodes=self.total)
         self.problem = self.algorithm.problem
         if certify and not self.algorithm.claims.certifies:
             rule = f"must be left out for {self.algorithm.name}, which has no certificates"
             fail("certify", rule, True, "Certify matrix-rl.")
         is_estimated = self.problem.kind == "finite" and not self.problem.task.start_is_declared
-        if certify and is_estimated and not plays_in_batches(self.problem):
+        if certify and is_estimated and not is_batched:
             rule = "must be left out for an environment whose first states are not declared and not simulated"
             fail("certify", rule, True, "Give start=…, a state or one probability for each state.")
         self.certify = certify
         self.window = range(self.total) if window is None else window
-        mdp = self.problem.mdp
-        self.evaluator = None if mdp is None else RegretEvaluator(mdp)
-        """Measures exact regret; None where P is not known."""
-        every = self.problem.regret_every if isinstance(env, Problem) and measure_regret is True else every
-        self._asks_for_regret = every > 0 and self.problem.regret_every > 0
-        measures = self._asks_for_regret and mdp is not None and self.algorithm._has_policy_table
-        self.regret_every = every if measures else 0
-        """Regret is measured in every so many episodes, from the first one on; 0 if it is not measured."""
         self.world: TableWorld | EnvWorld
-        if plays_in_batches(self.problem):
-            assert mdp is not None
-            self.world = TableWorld(mdp, self.seeds)
+        if is_batched and self.problem.mdp is not None:
+            self.world = TableWorld(self.problem.mdp, self.seeds)
         else:
             self.world = EnvWorld(self.problem, self.seeds[0])
-        self.engine = Engine(self.algorithm, self.world, self.evaluator, self.regret_every)
+        self.engine = Engine(self.algorithm, self.world)
         self._compiled = self._compile(compiled)
-        shape = (len(self.seeds), len(self.window))
-        self.regret: FloatArray = np.full(shape, np.nan)
-        self.returns: FloatArray = np.zeros(shape)
-        self.lengths: FloatArray = np.zeros(shape)
-        self.upper: FloatArray = np.zeros(shape)
-        self.alarms: BoolArray = np.zeros(shape, dtype=np.bool_)
-        self.certified: FloatArray = np.full((*shape, 2), np.nan)
+        self.series = Series.empty(len(self.seeds), len(self.window))
+        """Numbers of the episodes of the window; those that were not played yet are blank."""
         self.ledger = CertificateLedger(self.algorithm)
         """Best bounds so far, those before the window included."""
         self.clock: FloatArray = np.zeros(len(self.window))
@@ -190,7 +163,12 @@ class Simulation:
     @property
     def optimal_value(self) -> float | None:
         """V*(s0), where P is known and regret is measured."""
-        return None if self.evaluator is None or not self._asks_for_regret else self.evaluator.optimal_value
+        evaluator = self.engine.evaluator
+        return None if evaluator is None or not self.problem.regret_every else evaluator.optimal_value
+
+    def fresh(self) -> Algorithm:
+        """Return the algorithm of the first seed as it was before its first episode."""
+        return Simulation(**self._arguments, seeds=self.seeds[:1]).algorithm
 
     def run(
         self,
@@ -200,41 +178,53 @@ class Simulation:
         blas_threads: int | None = 1,
         label: str | None = None,
     ) -> RunResult:
-        """Play all episodes that are left and return the result.
+        """Play all episodes that are left, of all seeds, and return the result.
 
         An interrupt passes through; `result` then holds the episodes that were finished.
 
         Args:
             progress: Show progress on standard error: a bar, or lines if it is not a terminal.
-            callback: Called with the number of finished episodes after each of them; returning False stops.
+            callback: Called with the number of finished episodes of a seed after each of them; returning False stops.
             blas_threads: Threads of the linear algebra; None leaves them unchanged.
             label: Label of the bar.
         """
-        threads = limited_threads(blas_threads)
-        title = label or f"{self.agent} on {self.problem.name}"
         flag("progress", progress)
         if callback is not None:
             function("callback", callback, of=1, remedy="Give a function of the number of episodes, or leave it out.")
-        total = self.window.stop - self.done
-        with threads, EpisodeProgress(title, total, visible=progress) as bar:
+        name = label or f"{self.agent} on {self.problem.name}"
+        title = f"{name}, seed {self.seeds[0]}" if self._later else name
+        with limited_threads(blas_threads):
+            goes_on = self._run(progress, callback, title)
+            for k, seed in enumerate(self._later):
+                if not goes_on:
+                    break
+                if k == len(self._others):
+                    self._others.append(Simulation(**self._arguments, seeds=[seed]))
+                goes_on = self._others[k]._run(progress, callback, f"{name}, seed {seed}")
+        return self.result()
+
+    def _run(self, progress: bool, callback: Callable[[int], bool | None] | None, title: str) -> bool:
+        """Play the seeds of this object; return whether the callback did not stop it."""
+        with EpisodeProgress(title, self.window.stop - self.done, visible=progress) as bar:
             if not self._is_prepared:
                 bar.advance("loading the compiled loops (the first time they are compiled: about 10 s)", 0)
                 self._prepare()
-            is_control = self.problem.kind == "continuous" and not self.regret_every  # returns are all there is to see
+            # returns are all there is to see of a control task
+            is_control = self.problem.kind == "continuous" and not self.engine.regret_every
             self._monitor = EpisodeMonitor(self.algorithm) if bar.is_drawn and is_control else None
             while self.done < self.window.stop:
                 began = self.played
                 self.advance(1 if callback is not None else self._next_chunk())
                 bar.advance(self._note(), self.played - began, () if self._monitor is None else self._monitor.lines())
                 if callback is not None and callback(self.done) is False:
-                    break
-        return self.result()
+                    return False
+        return True
 
     def _note(self) -> str:
         """Return what the bar says: the mean regret so far, or the latest return."""
-        if self.regret_every:
+        if self.engine.regret_every:
             return f"regret {self._regret_so_far:,.1f}"
-        return f"return {float(self.returns[:, self.played - 1].mean()):.4g}"
+        return f"return {float(self.series.returns[:, self.played - 1].mean()):.4g}"
 
     def _prepare(self) -> None:
         """Load what is compiled, once, so that neither clocks nor interrupts wait for it."""
@@ -257,15 +247,14 @@ class Simulation:
 
     def _compile(self, wanted: bool | None) -> CompiledPlayer | None:
         """Choose between compiled and NumPy plans; return the player of whole compiled episodes, where they fit."""
-        algorithm = self.algorithm
+        algorithm, mdp = self.algorithm, self.problem.mdp
         algorithm.use_compiled(wanted, self.total)
-        if not isinstance(algorithm, UCMatrixRL):
+        if not isinstance(algorithm, UCMatrixRL) or not algorithm.compiled or mdp is None:
             return None
-        mdp = self.problem.mdp
-        if not algorithm.compiled or mdp is None or why_not_compiled(mdp, algorithm, self.total) is not None:
+        if why_not_compiled(mdp, algorithm, self.total) is not None:
             return None
-        optimum = self.optimal_value if self.regret_every else None
-        regret = None if optimum is None else (optimum, self.regret_every)
+        optimum = self.optimal_value if self.engine.regret_every else None
+        regret = None if optimum is None else (optimum, self.engine.regret_every)
         return CompiledPlayer(mdp, algorithm, regret, certify=self.certify)
 
     @property
@@ -296,10 +285,17 @@ class Simulation:
             )
         count = min(count, self.window.stop - self.done)
         self._prepare()
-        chunks, player, self._started = [], self._compiled, time.perf_counter()
-        if player is not None:
-            self.engine.undone_unless_learned(lambda: self._play_compiled(player, count))
+        self._started = time.perf_counter()
+        if self._compiled is not None and isinstance(self.world, TableWorld):
+            mark = self.engine.mark()
+            try:
+                with uninterrupted():
+                    self._record(self._compiled.play(self.world.streams, count))
+            except BaseException:
+                self.engine.rewind(mark)
+                raise
             return
+        chunks = []
         for _ in range(count):
             self.engine.play(self._learn, self._certify if self.certify else None)
             chunks.append(self.last)
@@ -322,41 +318,32 @@ class Simulation:
         start = None if first_state is None else Start.at(first_state)
         return self.algorithm.certifier.certify(permitted(self.algorithm, plan), start)
 
-    def _play_compiled(self, player: CompiledPlayer, count: int) -> None:
-        assert isinstance(self.world, TableWorld)
-        with uninterrupted():
-            self._record(player.play(self.world.streams, count))
-
     def _record(self, chunk: Chunk) -> None:
         """Add the numbers of the episodes that were just learned from to the result."""
-        count = chunk.returns.shape[1]
-        now = slice(self.played, self.played + count)
-        self.regret[:, now], self.returns[:, now], self.lengths[:, now] = (
-            chunk.regret,
-            chunk.returns,
-            chunk.lengths,
-        )
-        self.upper[:, now], self.certified[:, now] = chunk.upper, chunk.certified
+        count, first = chunk.returns.shape[1], self.played
+        self.series.write(first, chunk)
         if self.certify and self.is_batched:  # all bounds hold on one event, so the least one does
-            self.certified[:, now, 1] = self.ledger.note_uppers(chunk.certified[:, :, 1])
-        self.alarms[:, now] = chunk.alarms
+            self.series.certified[:, first : first + count, 1] = self.ledger.note_uppers(chunk.certified[:, :, 1])
         self.ledger.alarmed = self.ledger.alarmed | chunk.alarms.any(axis=1)
-        if self.regret_every:
-            filled = held(chunk.regret, self.regret_every, self.done)
+        if self.engine.regret_every:
+            filled = held(chunk.regret, self.engine.regret_every, self.done)
             filled = np.where(np.isnan(filled), self._last_regret[:, None], filled)
             self._regret_so_far += float(filled.sum(axis=1).mean())
             self._last_regret = filled[:, -1]
         self.last = chunk
         self.done += count
-        self.clock[now] = (time.perf_counter() - self._started) / count
+        self.clock[first : first + count] = (time.perf_counter() - self._started) / count
 
     def result(self) -> RunResult:
-        """Return what was played so far."""
+        """Return what was played so far, of all seeds that were begun."""
+        return join_results([one._own_result() for one in (self, *self._others)])
+
+    def _own_result(self) -> RunResult:
         n, problem, algorithm = self.played, self.algorithm.problem, self.algorithm
         sizes = getattr(algorithm, "n_features", None)  # of maps that grow with the data
         return RunResult(
             env=problem.name,
-            env_settings=self.env_settings,
+            env_settings=dict(self._arguments["env_settings"] or {}),
             agent=self.agent,
             settings=algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {},
             horizon=problem.task.horizon,
@@ -365,22 +352,17 @@ class Simulation:
             seeds=self.seeds,
             optimal_value=self.optimal_value,
             earns_from_zero=(problem.task.reward_range or (-1.0, 0.0))[0] >= 0.0,
-            regret=self.regret[:, :n].copy(),
-            returns=self.returns[:, :n].copy(),
-            lengths=self.lengths[:, :n].copy(),
-            upper=self.upper[:, :n].copy(),
-            alarms=self.alarms[:, :n].copy(),
-            certified=self.certified[:, :n].copy(),
             certificate=self._final_certificates(),
             n_plans=[int(count) for count in algorithm.n_plans],
             settings_guarantee=algorithm.claims.regret,
             withdrawn=algorithm.claims.withdrawn,
             seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
-            regret_every=max(self.regret_every, 1),
+            regret_every=max(self.engine.regret_every, 1),
             first_episode=self.window.start,
             discount=problem.task.discount,
             length_scales=self._length_scales(),
+            **self.series.head(n),
         )
 
     def _length_scales(self) -> FloatArray | None:
@@ -422,3 +404,56 @@ class Simulation:
         else:
             bounds = algorithm.certifier.certify(algorithm.advice())
         return self.ledger.final_certificates(bounds)
+
+
+def run_seeds(
+    env: Any,
+    *,
+    n_episodes: int,
+    seeds: int | Sequence[int] | IntArray = 8,
+    agent: str | Startable | type[Startable] | None = None,
+    env_settings: dict[str, Any] | None = None,
+    certify: bool = False,
+    compiled: bool | None = None,
+    trust_code: bool = False,
+    progress: bool = False,
+    blas_threads: int | None = 1,
+    **options: Unpack[RunOptions],
+) -> RunResult:
+    """Run many seeds of an agent on a problem and return regret, returns and bounds.
+
+    Args:
+        env: A short name ("river-swim", "gym:FrozenLake-v1", "cart-pole"), a Gymnasium environment or a `FiniteMDP`.
+        n_episodes: Number of episodes N.
+        seeds: How many (they are 0, 1, 2, …), or the list of them.
+        agent: Name of an agent, an algorithm such as ``PSRL(preset="tuned")`` or one of your own, its class, or
+            ``package.module:Name`` of one; MatrixRL by default, KernelControl for vectors.
+        env_settings: Settings of an environment given by name.
+        certify: Keep a certificate of every episode.
+        compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+            alone would take about a second.
+        trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
+        progress: Show progress on standard error: a bar, or lines if it is not a terminal.
+        blas_threads: Threads of the linear algebra; None leaves them unchanged.
+        options: Options of the problem (phi, psi, reward, horizon, allowed, measure_regret, …; `ProblemOptions`) and
+            settings of an agent given by name (preset, set, radius, exploration, …).
+
+    >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="tuned")
+    >>> result.regret.shape, result.settings["exploration"]
+    ((4, 20), 0.3)
+    """
+    is_list = isinstance(seeds, (Sequence, np.ndarray)) and not (isinstance(seeds, np.ndarray) and seeds.ndim == 0)
+    of_problem, settings = split_options(options)
+    simulation = Simulation(
+        env,
+        n_episodes=n_episodes,
+        seeds=seeds if is_list else seed_list(0, seeds),  # type: ignore[arg-type]
+        agent=agent,
+        settings=settings,
+        env_settings=env_settings,
+        certify=certify,
+        compiled=compiled,
+        trust_code=trust_code,
+        **of_problem,
+    )
+    return simulation.run(progress=progress, blas_threads=blas_threads)

@@ -19,18 +19,12 @@ from matrixrl.problems import MDPEnv
 from matrixrl.problems.gym_tables import current_mask
 from matrixrl.random_streams import stream_seed
 
-__all__ = [
-    "Recorder",
-    "Recording",
-    "make_rendered",
-    "require_recorder",
-    "write_side_by_side",
-]
+__all__ = ["Recorder", "Recording", "make_rendered"]
 
 _HEADER, _GAP = 36, 8  # pixels of a title, and between two videos
 
 
-def require_recorder() -> None:
+def _require_packages() -> None:
     """Raise `MissingExtra` if the packages that write videos are not installed."""
     try:
         import imageio_ffmpeg  # noqa: F401
@@ -101,7 +95,7 @@ class Recorder:
     """
 
     def __init__(self, env: str, env_settings: dict[str, Any], folder: Path, *, trust_code: bool = False) -> None:
-        require_recorder()
+        _require_packages()
         self._given, self._trust_code, self._folder = (env, env_settings), trust_code, folder
         self._name = env.removeprefix("gym:").replace("/", "-").replace(":", "-")
         self._make().close()  # complain now, before anything is played
@@ -117,26 +111,24 @@ class Recorder:
         Args:
             algorithm: Algorithm whose policy is played; it learns nothing from the episode.
         """
-        plan = algorithm.advice()
-        return self._film(algorithm, plan, "after", explore=False)
-
-    def record_first(self, fresh: Algorithm) -> Recording:
-        """Play the first episode of an algorithm as a run plays it, with the same seeds: NAME-before.mp4.
-
-        Args:
-            fresh: Algorithm with one replica that has played nothing; it must not be used afterwards.
-        """
-        return self._film(fresh, fresh.plan(), "before", explore=True)
+        return self._film(algorithm, algorithm.advice(), "after", explore=False)
 
     def record_both(self, fresh: Algorithm, learned: Algorithm) -> tuple[Recording, Recording, Path]:
-        """Record the first episode, one more after the last, and both side by side: NAME-before-and-after.mp4."""
-        before, after, played = self.record_first(fresh), self.record(learned), learned.episode
+        """Record the first episode, one more after the last, and both side by side: NAME-before-and-after.mp4.
+
+        Args:
+            fresh: Algorithm with one replica that has played nothing, whose first episode is that of a run with the
+                same seed; it must not be used afterwards.
+            learned: The algorithm after the run.
+        """
+        before, after = self._film(fresh, fresh.plan(), "before", explore=True), self.record(learned)
+        played = learned.episode
         titles = (
             f"first episode: return {before.episode_return:.4g}",
             f"after {played} episode{'s' * (played > 1)}: return {after.episode_return:.4g}",
         )
         path = self._folder / f"{self._name}-before-and-after.mp4"
-        return before, after, write_side_by_side(before, after, path, titles)
+        return before, after, _write_side_by_side(before, after, path, titles)
 
     def _film(self, algorithm: Algorithm, plan: Any, name: str, *, explore: bool) -> Recording:
         """Play one episode in a rendered environment, and write its images."""
@@ -158,16 +150,8 @@ class Recorder:
         return Recording(path, float(sum(buffer.rewards)), len(buffer.actions), width)
 
 
-def write_side_by_side(before: Recording, after: Recording, path: Path, titles: tuple[str, str]) -> Path:
-    """Write two videos of one environment as one, next to each other; the shorter one waits at its last image.
-
-    Args:
-        before: The left one.
-        after: The right one.
-        path: File to write.
-        titles: Text above each.
-    """
-    require_recorder()
+def _write_side_by_side(before: Recording, after: Recording, path: Path, titles: tuple[str, str]) -> Path:
+    """Write two videos of one environment as one, next to each other; the shorter one waits at its last image."""
     from imageio_ffmpeg import get_ffmpeg_exe
 
     graph = (  # a stack repeats the last image of an input that is over

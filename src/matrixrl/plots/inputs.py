@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.agents import Agent
-from matrixrl.agents.action_tables import ActionTables, action_tables
+from matrixrl.agents import Agent, PlannedAhead
+from matrixrl.agents.deployment import ActionTables
 from matrixrl.checks import fail, index, shown
 from matrixrl.display import printable
 from matrixrl.measurement import held
@@ -38,7 +38,7 @@ def checked_stage(agent: Agent, stage: Any) -> int:
 
 def tables_of(agent: Agent) -> ActionTables:
     """Return the plan of the next episode, with proven bounds on Q* of every action; nothing is changed."""
-    return action_tables(agent.algorithm, agent.algorithm.advice())
+    return agent.action_tables(PlannedAhead(agent.algorithm.advice(), agent.n_episodes))
 
 
 def action_names(agent: Agent) -> list[str]:

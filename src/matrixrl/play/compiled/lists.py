@@ -98,12 +98,9 @@ def _collect(law: Any, n_outcomes: int, codes: Any, times: Any) -> None:
 
 
 def lists_of(counts: OutcomeCounts | None, n_replicas: int, levels: FloatArray | None) -> Lists:
-    """Return the lists of some counts, without room for more; no lists if there are no counts.
+    """Return the lists of counts whose rows are pairs, without room for more; no lists if there are no counts.
 
-    Args:
-        counts: Counts of outcomes; their rows are pairs.
-        n_replicas: Number of replicas B.
-        levels: (B, L) Levels of rewards if an outcome is next state times L plus level; None if it is a next state.
+    With levels of rewards (B, L), an outcome is next state times L plus level; without them it is a next state.
     """
     counts = OutcomeCounts(n_replicas, 0, 1) if counts is None else counts
     seen, shape = counts.seen, (n_replicas, counts.n_rows)
@@ -128,13 +125,7 @@ def lists_of(counts: OutcomeCounts | None, n_replicas: int, levels: FloatArray |
 
 
 def make_room(law: Lists, n_new: int, *, has_extras: bool) -> Lists:
-    """Return the same lists in larger arrays, so that `n_new` more outcomes can be counted.
-
-    Args:
-        law: Lists.
-        n_new: Number of outcomes.
-        has_extras: Whether outcomes have rewards.
-    """
+    """Return the same lists in larger arrays, so that `n_new` more outcomes can be counted."""
     kept = int((law.rooms - law.firsts).sum())
     size = kept + kept // 2 + n_new * (2 * int(law.sizes[1]) + 2 * _FREE)
     target = Lists(

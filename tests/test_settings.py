@@ -222,7 +222,7 @@ def test_a_setting_beside_a_set_that_has_its_own_is_refused(chosen, name, value)
         ({"preset": "paper", "beta": 2.0}, "beta"),
         ({"preset": "tuned", "c": 2.0}, "c"),
     ],
-    ids=str,
+    ids=["beta", "c", "object", "theorem", "paper", "tuned"],
 )
 def test_a_constant_that_the_radius_does_not_use_is_refused(given, name):
     with pytest.raises(InvalidInput, match=f"^{name} must be left out with the radius .* Add radius="):

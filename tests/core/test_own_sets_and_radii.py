@@ -9,7 +9,7 @@ from matrixrl import InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SETS
 from matrixrl.core.radius import BlockRadius, ConstantRadius
-from matrixrl.core.sets import CompiledForm, FrobeniusBall, Intersection, NormalisedBall, Reach, Split
+from matrixrl.core.sets import CompiledForm, FrobeniusBall, Intersection, NormalisedBall, Reach, Split, ValueTargetedSet
 from matrixrl.core.sets.balls import ColumnBall
 from matrixrl.play import Simulation
 from matrixrl.problems import Problem
@@ -222,3 +222,42 @@ def test_a_subclass_of_the_algorithm_has_no_proof_and_no_compiled_episodes():
     np.testing.assert_array_equal(plain.returns, compiled.returns)
     with pytest.raises(InvalidInput, match="columns must be left out for FirstAction"):
         run_seeds("linear-mdp", n_episodes=2, seeds=1, agent=FirstAction(columns=20))
+
+
+class AnySupport(ValueTargetedSet):
+    """The radius (S − 1) ln(e(1 + n/(S − 1))), which does not adapt to the number of next states seen."""
+
+    name = "any-support"
+
+    def excess(self, seen, n_outcomes):
+        k = n_outcomes - 1
+        return k * np.log(np.e * (1.0 + seen.totals / k))
+
+
+class DeclaredSupport(AnySupport):
+    name = "declared-support"
+    guarantee = Guarantee(True)
+
+
+def test_a_subclass_of_a_likelihood_set_has_its_own_radius_and_no_borrowed_proof():
+    found = {}
+    for chosen in (ValueTargetedSet(), AnySupport(), DeclaredSupport()):
+        agent = MatrixRL(SHORT_RIVER, set=chosen, seed=0, compiled=False)
+        agent.learn(60)
+        found[chosen.name] = agent
+    own, declared = found["any-support"], found["declared-support"]
+    for claim in (own.guarantee, own.certificate().guarantee):
+        assert not claim
+        assert "declares no proof" in claim.reason
+    assert own.bound().total is None
+    assert declared.guarantee
+    assert declared.certificate().guarantee
+    assert declared.certificate().gap > 1.01 * found["value-targeted"].certificate().gap
+
+
+def test_compiled_episodes_are_not_those_of_a_likelihood_set_of_a_users_class():
+    settings = {"n_episodes": 40, "seeds": [0, 1]}
+    simulated = Simulation(SHORT_RIVER, settings={"set": AnySupport()}, compiled=True, **settings)
+    assert not simulated.is_compiled
+    slow = Simulation(SHORT_RIVER, settings={"set": AnySupport()}, compiled=False, **settings)
+    np.testing.assert_allclose(simulated.run().upper, slow.run().upper, rtol=1e-9)

@@ -20,6 +20,7 @@ from matrixrl.core import Level
 from matrixrl.core.confidence import TIE_EXPLORATION
 from matrixrl.core.greedy import tie_weights
 from matrixrl.core.models import CountModel, RidgeModel
+from matrixrl.core.sets import LIKELIHOOD_SETS
 from matrixrl.core.sets.base import split_forms
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Balls, Data, Kept, KLBalls, Lists, Played, World
@@ -51,7 +52,7 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     model = algorithm.model
     for own, compiled in ((algorithm, (UCMatrixRL, FiniteKernelMatrixRL)), (model, (CountModel, RidgeModel))):
         if type(own) not in compiled:
-            return f"{type(own).__name__} may override methods that compiled episodes do not call"
+            return _overrides(own)
     if algorithm.settings.explore_for == "certificate":
         return "episodes that explore for a certificate are not compiled"
     if isinstance(model, RidgeModel):
@@ -64,6 +65,8 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     if width is None:
         return "P is not given as a table"
     if isinstance(model, CountModel):
+        if type(model.likelihood_set) not in LIKELIHOOD_SETS.values():
+            return _overrides(model.likelihood_set)
         return None if model.pair_counts is None else "pairs share groups"
     if n_episodes * mdp.horizon * (len(algorithm.model.confidence.set.members) + 1) * 8 > _LARGEST:
         return "the table of half-widths by visits could become larger than 1 GB"
@@ -72,6 +75,10 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     if algorithm.n_replicas * width * mdp.n_states * mdp.n_actions * 12 > _LARGEST:
         return "the table of successors would be larger than 1 GB"
     return None
+
+
+def _overrides(own: object) -> str:
+    return f"{type(own).__name__} may override methods that compiled episodes do not call"
 
 
 class CompiledPlayer:

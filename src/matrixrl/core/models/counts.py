@@ -13,7 +13,6 @@ from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import FACTORS, Clock, Level
 from matrixrl.core.likelihood.bounds import JointLaw, LikelihoodBounds, reward_bounds
 from matrixrl.core.likelihood.radii import (
-    dirichlet_excess,
     log_mixture_gain,
     log_shared_law_ratio,
     targeted_beta,
@@ -81,7 +80,7 @@ class CountModel(Model):
 
     def __init__(self, likelihood_set: LikelihoodSet, context: ModelContext) -> None:
         super().__init__(context)
-        self._set = likelihood_set
+        self.likelihood_set = likelihood_set
         features = context.features
         one_hot = isinstance(features.psi, OneHotPsi)
         groups = indicator_groups(features.phi, context.allowed) if one_hot else None
@@ -96,7 +95,7 @@ class CountModel(Model):
     @property
     def confidence(self) -> LikelihoodConfidence:
         if self._confidence is None:
-            self._confidence = LikelihoodConfidence(self._set, self.context, self.groups)
+            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, self.groups)
         return self._confidence
 
     def forget(self) -> None:
@@ -104,7 +103,7 @@ class CountModel(Model):
         self.counts = OutcomeCounts(n, self.n_rows, n_states)
         self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
         self.levels = RewardLevels(n)
-        pays = self._set.targeted and not self.context.known_reward
+        pays = self.likelihood_set.targeted and not self.context.known_reward
         self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
         self.reward_sums = np.zeros((n, self.n_rows))
         self._data_changed()
@@ -183,9 +182,9 @@ class CountModel(Model):
 
     @property
     def excess(self) -> FloatArray:
-        """`dirichlet_excess` of each group (B, K), computed where the counts changed since it was last read."""
+        """`LikelihoodSet.excess` of each group (B, K), computed where the counts changed since it was last read."""
         [values] = self._memo("excess", [0.0]).read(
-            lambda ids: [dirichlet_excess(self.counts.seen.only(ids), self.counts.n_outcomes)]
+            lambda ids: [self.likelihood_set.excess(self.counts.seen.only(ids), self.counts.n_outcomes)]
         )
         return values.reshape(self.context.n_replicas, self.n_rows)
 

@@ -126,10 +126,17 @@ class ConfidenceSet(ABC):
     Attributes:
         name: Name of the set in Python and on the command line.
         summary: One-line description for the command line.
+        guarantee: Whether the bound is proven, for matrices for M* and all values in [−H, H] whenever the radius is
+            valid. It is a claim about one class: a subclass makes its own.
     """
 
     name: ClassVar[str] = "own set"
     summary: ClassVar[str] = ""
+    guarantee: ClassVar[Guarantee] = Guarantee(False, "the confidence set declares no proof")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        disown(cls, ConfidenceSet, "guarantee")
 
     @abstractmethod
     def make_model(self, context: ModelContext) -> Model:
@@ -150,12 +157,9 @@ class MatrixSet(ConfidenceSet):
 
     Attributes:
         is_normalised: Whether the bound uses φᵀMu = 1, so that it may be clipped to [min V, max V].
-        guarantee: Whether the bound is proven for M* and all values in [−H, H] whenever the radius is valid. It is a
-            claim about one class: a subclass makes its own.
     """
 
     is_normalised: ClassVar[bool] = False
-    guarantee: ClassVar[Guarantee] = Guarantee(False, "the confidence set declares no proof")
 
     radius: Radius = BlockRadius()
     ridge: float = 1.0
@@ -179,7 +183,7 @@ class MatrixSet(ConfidenceSet):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        disown(cls, MatrixSet, "guarantee", "surplus")
+        disown(cls, MatrixSet, "surplus")
 
     @property
     def context(self) -> SetContext:

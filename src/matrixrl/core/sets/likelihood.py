@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from matrixrl.checks import flag
-from matrixrl.core.likelihood.radii import log_bet_gain
+from matrixrl.core.likelihood.radii import dirichlet_excess, log_bet_gain
 from matrixrl.core.regularity import regularity
 from matrixrl.core.sets.base import ConfidenceSet
-from matrixrl.records import Guarantee, IntArray
+from matrixrl.linalg import SeenRows
+from matrixrl.records import FloatArray, Guarantee, IntArray
 from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
@@ -34,10 +35,15 @@ class LikelihoodSet(ConfidenceSet):
 
     name = "likelihood"
     summary = "laws near the empirical one, at a radius for all values (indicator features)"
+    guarantee = Guarantee(True)
     targeted: ClassVar[bool] = False
 
     def __init__(self, *, tuned: bool = False) -> None:
         self.tuned = flag("tuned", tuned)
+
+    def excess(self, seen: SeenRows, n_outcomes: int) -> FloatArray:
+        """Return the radius for all values, n·KL, of each row with data, without ln(K/δ): β_D − ln(K/δ₂), (R,)."""
+        return dirichlet_excess(seen, n_outcomes)
 
     def make_model(self, context: ModelContext) -> CountModel:
         from matrixrl.core.models import CountModel  # which needs this class
@@ -50,6 +56,7 @@ class ValueTargetedSet(LikelihoodSet):
 
     name = "value-targeted"
     summary = "laws near the empirical one, at a radius for V* alone (indicator features)"
+    guarantee = Guarantee(True)
     targeted = True
 
 
@@ -87,6 +94,7 @@ class LikelihoodConfidence:
 
     def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray) -> None:
         self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
+        self._claim = chosen.guarantee
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._blocks = context.known_reward, context.blocks
         is_unknown = context.part.mask().reshape(groups.shape)
@@ -136,6 +144,8 @@ class LikelihoodConfidence:
     @property
     def guarantee(self) -> Guarantee:
         """Whether the regret bound is proven."""
+        if not self._claim:
+            return self._claim
         if self.tuned:
             words = f"tuned: the radius of the confidence set has no δ (exploration {self.exploration:g})"
             return Guarantee(False, words)
@@ -145,8 +155,8 @@ class LikelihoodConfidence:
 
     @property
     def certificate_guarantee(self) -> Guarantee:
-        """The bounds at the proven radius hold with probability 1 − δ, whatever the exploration."""
-        return Guarantee(True)
+        """Whether the bounds at the proven radius hold with probability 1 − δ, whatever the exploration."""
+        return self._claim
 
     def log_events(self, part: float, n_functions: int = 1, shares: int = 1) -> float:
         """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""

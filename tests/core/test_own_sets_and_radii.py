@@ -14,7 +14,7 @@ from matrixrl.core.sets.balls import ColumnBall
 from matrixrl.play import Simulation
 from matrixrl.problems import Problem
 from matrixrl.records import Guarantee
-from tolerances import EXACT
+from tolerances import ALGEBRA, EXACT
 from worlds import WORLDS, random_steps
 
 SMALL = {"radius": "constant", "beta": 1e-3}  # values stay below their cap, so that a wrong bound shows
@@ -260,4 +260,4 @@ def test_compiled_episodes_are_not_those_of_a_likelihood_set_of_a_users_class():
     simulated = Simulation(SHORT_RIVER, settings={"set": AnySupport()}, compiled=True, **settings)
     assert not simulated.is_compiled
     slow = Simulation(SHORT_RIVER, settings={"set": AnySupport()}, compiled=False, **settings)
-    np.testing.assert_allclose(simulated.run().upper, slow.run().upper, rtol=1e-9)
+    np.testing.assert_allclose(simulated.run().upper, slow.run().upper, rtol=ALGEBRA)

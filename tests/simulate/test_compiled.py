@@ -370,5 +370,5 @@ def test_tables_that_would_not_fit_are_refused():
     algorithm = simulation(world, set="normalised").algorithm
     assert why_not_compiled(world, algorithm, 10**6) is None
     assert "by visits could become larger than 1 GB" in (why_not_compiled(world, algorithm, 10**8) or "")
-    algorithm.seeds = range(10**8)
+    algorithm.n_replicas = 10**8
     assert "of successors would be larger than 1 GB" in (why_not_compiled(world, algorithm, 10) or "")

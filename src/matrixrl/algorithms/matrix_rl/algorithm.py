@@ -199,7 +199,8 @@ class UCMatrixRL(FiniteAlgorithm):
             rankings: (B, A) rankings of the actions that break ties; drawn by default.
         """
         own, preference = self._own_bounds()
-        return self._greedy(own, self._draw_rankings() if rankings is None else rankings, preference=preference)
+        drawn = self._draw_rankings() if rankings is None else rankings
+        return greedy_plan(own, self.frame, drawn, compiled=self._compiles(), preference=preference)
 
     def advice(self) -> Plan:
         """Return the optimistic plan for the data at hand, ties to the lowest action."""

@@ -50,8 +50,8 @@ def test_ask_and_tell_is_learn(kind):
         for one in (advisor, learner)
     )
     assert_same_arrays(told, learned)
-    assert len(advisor.algorithm.claims.given.arrays()["given_codes"]) > 0  # watched, as no table generates the rewards
-    assert len(learner.algorithm.claims.given.arrays()["given_codes"]) == 0
+    assert len(advisor.algorithm.learned()["given_codes"]) > 0  # watched, as no table generates the rewards
+    assert len(learner.algorithm.learned()["given_codes"]) == 0
     assert advisor.history.regret is None  # it never saw an MDP
 
 

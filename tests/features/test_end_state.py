@@ -221,7 +221,7 @@ def test_the_end_state_has_no_part_of_delta():
     assert counts.n_groups == GROUPS
     ball = MatrixRL(mdp, phi=TablePhi(table), set="normalised", seed=0).algorithm
     assert ball.model.confidence.blocks.n_events == GROUPS
-    assert len(np.unique(indicator_groups(ball.features.phi))) == GROUPS + 1
+    assert len(np.unique(indicator_groups(ball.problem.features.phi))) == GROUPS + 1
     hot = MatrixRL(mdp, set="normalised", seed=0).algorithm
     assert hot.model.confidence.blocks.n_events == S * A
     columns = MatrixRL(mdp, phi=TablePhi(table), set="normalised", columns=S + 1, seed=0).algorithm

@@ -246,9 +246,9 @@ def test_every_agent_goes_on_from_its_saved_state_bit_for_bit(agent):
     second = Simulation("river-swim", **given, window=range(6, 14))
     restore_simulation(second, save_simulation(first))
     rest = second.run()
-    assert np.array_equal(np.hstack([first.regret, rest.regret]), whole.regret)
-    assert np.array_equal(np.hstack([first.returns, rest.returns]), whole.returns)
-    assert np.array_equal(np.hstack([first.upper, rest.upper]), whole.upper)
+    assert np.array_equal(np.hstack([first.series.regret, rest.regret]), whole.regret)
+    assert np.array_equal(np.hstack([first.series.returns, rest.returns]), whole.returns)
+    assert np.array_equal(np.hstack([first.series.upper, rest.upper]), whole.upper)
     assert rest.n_plans == whole.n_plans
 
 
@@ -335,7 +335,7 @@ def test_every_control_task_goes_on_from_its_saved_state_bit_for_bit(env):
     first.run()
     second = Simulation(env, **given, window=range(4, 6))
     restore_simulation(second, save_simulation(first))
-    assert np.array_equal(np.hstack([first.returns, second.run().returns]), whole.returns)
+    assert np.array_equal(np.hstack([first.series.returns, second.run().returns]), whole.returns)
     assert np.array_equal(first.last.states[0], whole_states(env, given, 4)[-1])
 
 

@@ -159,5 +159,5 @@ def test_the_order_of_pairs_and_steps_that_were_not_taken_do_not_matter():
     one.add(visits(states, rewards))
     for k in range(3):
         other.add(visits(states[:, k : k + 1], rewards[:, k : k + 1]).padded(5))
-    for name, array in one.arrays().items():
-        np.testing.assert_allclose(other.arrays()[name], array, rtol=EXACT)
+    for name, array in one.state_dict().items():
+        np.testing.assert_allclose(other.state_dict()[name], array, rtol=EXACT)

@@ -43,7 +43,7 @@ __all__ = [
     "write_archive",
 ]
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 """Format of saved agents and simulations; other kinds of archives may have versions of their own."""
 
 Result = TypeVar("Result")

@@ -163,12 +163,12 @@ def test_stages_of_late_steps_reach_an_algorithm_that_has_stages():
 @pytest.mark.parametrize(
     "settings", [{}, {"set": "normalised"}, {"known_reward": False}, {"set": "normalised", "known_reward": False}]
 )
-def test_steps_in_large_batches_are_the_episodes_one_by_one(settings):
+def test_steps_in_large_batches_are_the_episodes_one_by_one(settings, monkeypatch):
     case = next(c for c in CASES if str(c) == "matrix-rl on frozen-lake")
     log, whole, single = record(case, 50), case.build(**settings), case.build(**settings)
     assert whole.algorithm.steps_at_once > 1000
     whole.learn_from(log, verbose=False)
-    single.algorithm.steps_at_once = 1
+    monkeypatch.setattr(type(single.algorithm), "steps_at_once", 1)
     single.learn_from(log, verbose=False)
     for name, array in learned(whole).items():
         np.testing.assert_allclose(array, learned(single)[name], rtol=ALGEBRA, atol=ALGEBRA, err_msg=name)
@@ -193,11 +193,11 @@ def river_log(n_episodes=10, seed=5):
 
 
 @every_case
-def test_an_interrupt_or_an_error_in_the_middle_leaves_no_trace(case):
+def test_an_interrupt_or_an_error_in_the_middle_leaves_no_trace(case, monkeypatch):
     agent, log = case.build(), record(case, 6)
     agent.learn(2)
     before, history = agent.algorithm.state(), agent.history
-    agent.algorithm.steps_at_once = 1
+    monkeypatch.setattr(type(agent.algorithm), "steps_at_once", 1)
     for error in (KeyboardInterrupt, MemoryError):
         RaiseOnce(agent.algorithm, "learn", at=4, error=error)
         with pytest.raises(error):

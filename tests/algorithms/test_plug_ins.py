@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from matrixrl import Agent, FiniteMDP, InvalidInput, make, run_seeds
+from matrixrl import Agent, FiniteMDP, InvalidInput, Task, make, run_seeds
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.baselines import PSRL, EpsilonGreedy, QLearning
 from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
@@ -325,3 +325,21 @@ def test_an_algorithm_made_for_one_problem_declares_the_axes_of_q():
     with pytest.raises(InvalidInput, match="q_axes must be"):
         Agent(square(3, 3), Wrong(prior), seed=0)
     assert Agent(square(4, 3), Fixed(np.ones((3, 4, 4))), seed=0).learn(2).n_episodes == 2
+
+
+class OneByOne(EpsilonGreedy):
+    name = "one-by-one"
+    steps_at_once = 1
+    seen = ()
+
+    def learn_episode(self, steps):
+        type(self).seen = (*self.seen, int(steps.taken.sum()))
+        super().learn_episode(steps)
+
+
+def test_a_subclass_says_how_many_steps_it_takes_at_once():
+    log = {"episode": [0, 0, 1, 1], "step": [0, 1, 0, 1], "state": [0, 1, 0, 0], "action": [0, 1, 1, 0]}
+    log |= {"reward": [0.0, 1.0, 0.5, 0.0], "next_state": [1, 0, 0, 1]}
+    agent = Agent(Task(n_states=2, n_actions=2, horizon=2, start=0), OneByOne(), seed=0)
+    agent.learn_from(log, verbose=False)
+    assert OneByOne.seen == (2, 2)

@@ -261,3 +261,9 @@ def test_compiled_episodes_are_not_those_of_a_likelihood_set_of_a_users_class():
     assert not simulated.is_compiled
     slow = Simulation(SHORT_RIVER, settings={"set": AnySupport()}, compiled=False, **settings)
     np.testing.assert_allclose(simulated.run().upper, slow.run().upper, rtol=ALGEBRA)
+
+
+def test_a_radius_of_ones_own_has_no_regret_bound_of_another():
+    agents = [MatrixRL(SHORT_RIVER, set=chosen, seed=0) for chosen in (ValueTargetedSet(), DeclaredSupport())]
+    assert agents[0].algorithm.claims.regret_bound(100) > 0.0
+    assert agents[1].algorithm.claims.regret_bound(100) is None

@@ -173,3 +173,20 @@ def test_episodes_that_were_rounded_are_refused():
     log = {"episode": np.array([2.0**53, 2.0**53 + 1]), "state": [0, 0], "action": [0, 0], "reward": [0.0, 0.0]}
     with pytest.raises(InvalidInput, match="column 'episode' must be below"):
         read_log(log | {"next_state": [1, 2]}, problem())
+
+
+@pytest.mark.parametrize("source", ["numpy", "pyarrow", "parquet"])
+def test_an_episode_without_a_date_is_refused(source, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    days = np.array(["2020-01-01", "2020-01-01", "NaT", "NaT"], dtype="datetime64[D]")
+    log = {"episode": days, "state": [0] * 4, "action": [0] * 4, "reward": [0.0] * 4, "next_state": [0] * 4}
+    if source != "numpy":
+        log["episode"] = pa.array(days.tolist())
+        log = pa.table(log)
+    if source == "parquet":
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(log, tmp_path / "log.parquet")
+        log = tmp_path / "log.parquet"
+    with pytest.raises(InvalidInput, match=r"row 2.*column 'episode' must not be empty"):
+        read_log(log, problem(), verbose=False)

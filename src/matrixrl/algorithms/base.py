@@ -67,8 +67,6 @@ class Algorithm(ABC):
             saved.
         revised: None, or a method (plan, steps) → plan for the rest of an episode, called after each of its steps;
             ``steps(i)`` returns those from number i on as a batch of one replica, −1 is the last one.
-        steps_at_once: Number of steps of several episodes that `learn` may be given in a row: more than 1 if it adds
-            them up, whatever their stages and whatever was planned.
         compiled: Request for compiled loops: True, False, or None to decide by the number of episodes.
         problem: The problem it was started on.
         seeds: One seed for each replica.
@@ -99,7 +97,6 @@ class Algorithm(ABC):
     _unstarted: Algorithm | None = None  # a user's algorithm as it was configured
 
     settings: Any = None
-    steps_at_once: int = 1
     compiled: bool | None = None
     problem: Problem
     seeds: list[int]
@@ -348,6 +345,11 @@ class Algorithm(ABC):
 
     def _recall(self, plan: Any) -> None:  # noqa: B027  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""
+
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps of several episodes that `learn` may be given in a row: more than 1 if it adds them up."""
+        return 1
 
     def update_from_log(self, log: StepLog) -> None:
         """Learn from the episodes of a log, in their order; for one replica.

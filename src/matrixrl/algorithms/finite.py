@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,11 @@ class FiniteAlgorithm(Algorithm):
         if type(started) is type(self) and is_plug_in(type(self), "make_plan"):
             check_q_axes(self, started)
         return started
+
+    def _start(self, problem: Problem, seeds: Sequence[int]) -> Self:
+        if problem.kind == "finite":
+            self.task = problem.finite_task  # which a user's `begin` may read first
+        return super()._start(problem, seeds)
 
     def begin(self) -> None:
         """Map rewards to [0, 1] and take the allowed actions; subclasses call this, then allocate what they learn."""
@@ -217,6 +222,7 @@ def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_repl
         "empty": np.empty(n_replicas, dtype=np.int64),
     }
     check_arrays(arrays, like)
-    if not 0 <= policy.min() <= policy.max() < frame.n_actions or not frame.permits(policy):
+    fits = 0 <= policy.min() <= policy.max() < frame.n_actions and frame.permits(policy)
+    if not fits or (arrays["empty"] < 0).any() or arrays["values"][:, -1].any():  # alarms, and what is left at the end
         raise InvalidInput("the plan does not fit the problem")
     return Plan(policy, arrays["values"], arrays["empty"])

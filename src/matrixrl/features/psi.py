@@ -33,7 +33,7 @@ class PsiConstants:
         dual_norm: C_ψ', the largest ‖K_ψ⁻¹ψ(s)‖₂ (Assumption 2).
         noise_scale: Radius of a ball that contains every K_ψ⁻¹ψ(s) (L in docs/proofs.md, section 3).
         c_psi: C_ψ of Assumption 2', ‖Ψᵀv‖₂ <= C_ψ‖v‖_∞.
-        c_psi_is_exact: Whether `c_psi` is the smallest such constant; otherwise it is an upper bound on it.
+        c_psi_is_exact: Whether `c_psi` is the smallest such constant, up to rounding; otherwise it is an upper bound.
         c_psi_max_norm: C_ψ of Assumption 2, ‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞, exact.
         left_out: What the inverse of K_ψ, or the kernel that ψ was computed from, leaves out, in words; None if
             nothing.
@@ -122,7 +122,7 @@ class Psi(Described, ABC):
     """Base class of feature maps of next states.
 
     Ψ is the S × d_psi matrix with rows ψ(s), and K_ψ = ΨᵀΨ. A subclass sets `n_states` and `d_psi`, and implements
-    `rows`. All other methods have defaults that form Ψ once; override them where the features have more structure.
+    `rows`. Products with Ψ have defaults that form it once; override them where the features have more structure.
 
     Attributes:
         n_states: Number of states S.

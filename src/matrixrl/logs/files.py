@@ -177,4 +177,6 @@ def _cells(column: Any, source: str, name: str) -> Any:
     if not (is_text or types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)):
         rule = "must hold one number, flag or text in each row"
         fail(f"{source}, column {shown(name)}", rule, f"the type {kind}", "Give one column for each coordinate.")
+    if types.is_temporal(kind):  # days as labels of episodes
+        return column.cast("string").to_numpy()
     return column.cast("float64" if types.is_decimal(kind) else kind).to_numpy()

@@ -24,6 +24,7 @@ Refuse = Callable[[int, str, object, str], NoReturn]
 """Function that raises an error about a row of a column: number of the row, rule, what was received, remedy."""
 
 _FLAGS = dict.fromkeys(("true", "t", "yes", "1", "1.0"), True) | dict.fromkeys(("false", "f", "no", "0", "0.0"), False)
+_NO_NUMBERS = (complex, np.complexfloating, np.timedelta64, np.datetime64)  # though NumPy makes numbers of them
 _EXACT = 2.0**53  # from here on float64 does not have all whole numbers
 
 
@@ -33,13 +34,17 @@ def numbers(cells: Cells, refuse: Refuse) -> FloatArray:
     >>> numbers(["1", "", "2.5"], refuse=print)
     array([1. , nan, 2.5])
     """
-    try:
-        return np.array(cells, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):  # an empty cell, or one that is no number
-        pass
+    kinds = () if isinstance(cells, np.ndarray) else set(map(type, cells))
+    if not any(issubclass(kind, _NO_NUMBERS) for kind in kinds):
+        try:
+            return np.array(cells, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):  # an empty cell, or one that is no number
+            pass
     found = np.empty(len(cells))
     for row, cell in enumerate(cells):
         try:
+            if isinstance(cell, _NO_NUMBERS):
+                raise TypeError
             found[row] = math.nan if is_missing(cell) else float(cell)
         except (TypeError, ValueError, OverflowError):
             refuse(row, "must be a number", shown(cell), "Correct the cell, or name another column in columns={…}.")
@@ -152,7 +157,8 @@ class LogTable:
         length = len(next(iter(cells.values())))
         for column, found in cells.items():
             if len(found) != length:
-                self.refuse_column(column, f"must be as long as the others, {length} rows", f"{len(found)} rows")
+                rule = f"must be as long as the others, {length} rows"
+                self.refuse_column(column, rule, f"{len(found)} rows", "Give columns of one length.")
         return {
             column: _CONVERT[kind](cells[column], lambda row, *words, _of=column: self.refuse(row, _of, *words))
             for column, kind in kinds.items()
@@ -163,15 +169,15 @@ class LogTable:
         where = f"{self.name}, {self.place(row)}" + ("" if column is None else f", column {shown(column)}")
         fail(where, rule, received, remedy)
 
-    def refuse_column(self, column: str, rule: str, received: object) -> NoReturn:
+    def refuse_column(self, column: str, rule: str, received: object, remedy: str = "Convert the column.") -> NoReturn:
         """Raise an error about a whole column."""
-        fail(f"{self.name}, column {shown(column)}", rule, received, "Convert the column.")
+        fail(f"{self.name}, column {shown(column)}", rule, received, remedy)
 
     def _cells(self, column: str, given: Any) -> Cells:
         if isinstance(given, list) and given and isinstance(given[0], str):
             return given  # an array of text has the width of its longest cell
         if np.ma.is_masked(given):
-            self.refuse_column(column, "must not be masked", shown(given))
+            self.refuse_column(column, "must not be masked", shown(given), "Fill or remove the rows.")
         try:
             cells = np.asarray(given)
         except ValueError:  # rows of different lengths
@@ -179,5 +185,7 @@ class LogTable:
         if cells.ndim not in (1, 2) or cells.dtype.kind not in "biufOUTM":
             self.refuse_column(column, "must hold one number, flag or text in each row", shown(given))
         if cells.dtype.kind == "M":  # days as labels of episodes
-            cells = cells.astype(str)
+            missing = np.isnat(cells)
+            cells = cells.astype(str).astype(object)
+            cells[missing] = None
         return cells.tolist() if cells.dtype.kind in "OUT" else cells

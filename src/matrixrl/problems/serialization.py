@@ -287,6 +287,8 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
         if task.n_actions % stages.n_classes or stages.classes.tolist() != classes:
             raise InvalidInput("stages must be classes 0 … C − 1, as many as divide the actions")
         task.stages = Stages(stages.classes, task.n_actions // stages.n_classes)
+        if task.allowed is not None and not task.allowed.reshape(task.n_states, stages.n_classes, -1).any(axis=2).all():
+            raise InvalidInput("every class of stages must allow an action in every state")
     if task.is_endless and (task.discount == 1.0 or task.stages.n_classes > 1):
         raise InvalidInput("an endless problem must have a discount below 1, and laws that all stages share")
     if task.end_is_added and task.end_words is None:

@@ -116,8 +116,12 @@ class Baseline(FiniteAlgorithm):
         assert self.problem.features is not None
         self.features = self.problem.features
         self.model = self.make_model() if "model" in self.learned_parts else None
+
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps of several episodes that are learned from together; 1 if stages have data of their own."""
         is_staged = isinstance(self.settings, StagedSettings) and self.settings.stages == "separate"
-        self.steps_at_once = 1 if self.model is None or is_staged else int(self.model.steps_at_once)
+        return 1 if self.model is None or is_staged else int(self.model.steps_at_once)
 
     def make_model(self) -> Any:
         """Return the model without data."""

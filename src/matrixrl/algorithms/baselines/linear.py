@@ -126,13 +126,16 @@ class LinearModel:
         return array.reshape(self.n_replicas, self.n_groups, *array.shape[1:])[:, stage]
 
     def state_dict(self) -> Arrays:
-        moments = {"reward_moment": self.reward_moment, "cross_moment": self.cross_moment}
+        moments: Arrays = {"reward_moment": self.reward_moment}
+        if self.cross_moment.shape[2]:  # none of a model of rewards only
+            moments["cross_moment"] = self.cross_moment
         return {**moments, **self.design.arrays()}
 
     def load_state_dict(self, arrays: Arrays) -> None:
         own = {name: arrays[name].copy() for name in self.state_dict()}
         self.design.restore(own)
-        self.reward_moment, self.cross_moment = own["reward_moment"], own["cross_moment"]
+        self.reward_moment = own["reward_moment"]
+        self.cross_moment = own.get("cross_moment", self.cross_moment)
 
 
 def norm_bound(phi: Phi) -> float:

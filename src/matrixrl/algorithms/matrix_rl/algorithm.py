@@ -137,7 +137,6 @@ class UCMatrixRL(FiniteAlgorithm):
                 blocks=task.stages.blocks,
             )
         )
-        self.steps_at_once = 1 if self._unstarted is not None else self.model.steps_at_once
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
         self._kept = KeptPlan()
@@ -152,6 +151,11 @@ class UCMatrixRL(FiniteAlgorithm):
     def clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
+
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps that are added up together; 1 for a user's class, which may do more than add."""
+        return 1 if self._unstarted is not None else self.model.steps_at_once
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""

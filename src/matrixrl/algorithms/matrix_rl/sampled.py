@@ -264,7 +264,6 @@ class SampledMatrixRL(Algorithm):
             delta=self.claims.model_delta,
             known_reward=known_reward,
         )
-        self.steps_at_once = self.model.steps_at_once
         self._kept = KeptPlan()
         may_watch = self.model.is_exact  # estimates claim nothing
         self._rewards = GivenRewards(
@@ -285,6 +284,11 @@ class SampledMatrixRL(Algorithm):
     def clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
+
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps that are added up together."""
+        return self.model.steps_at_once
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""

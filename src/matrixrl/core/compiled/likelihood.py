@@ -197,7 +197,7 @@ def pessimistic_values(
 
 @compiled
 def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors: Any) -> float:
-    """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as `core.likelihood.dirichlet_excess` does for all.
+    """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as that of `core.likelihood.radii` does for all.
 
     `priors` (n, k₀, 4) keeps the numbers of `_support_prior` that were computed; the last one is 1 if they were.
     """

@@ -94,7 +94,7 @@ class LikelihoodConfidence:
 
     def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray) -> None:
         self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
-        self._claim = chosen.guarantee
+        self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._blocks = context.known_reward, context.blocks
         is_unknown = context.part.mask().reshape(groups.shape)
@@ -162,11 +162,14 @@ class LikelihoodConfidence:
         """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""
         return math.log(self.n_groups * n_functions * shares / (part * self.delta))
 
-    def regret_bound(self, n_episodes: int, *, switch_growth: float, path_delta: float, delay: int = 0) -> float:
+    def regret_bound(self, n_episodes: int, *, switch_growth: float, path_delta: float, delay: int = 0) -> float | None:
         """Return what the regret of N episodes exceeds with probability at most δ + δ' (docs/proofs.md, section 9.5).
 
-        It is known before any data, in unit rewards. Arguments are those of `Confidence.regret_bound`.
+        It is known before any data, in unit rewards, and None for a radius of a user's own, whose largest value is not
+        known. Arguments are those of `Confidence.regret_bound`.
         """
+        if self._has_own_radius:
+            return None
         k, horizon, steps = self.n_groups, self.horizon, n_episodes * self.horizon
         half, s = 0.5, self.groups.shape[1]
         redundancy = (

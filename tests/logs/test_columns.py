@@ -189,4 +189,4 @@ def test_an_episode_without_a_date_is_refused(source, tmp_path):
         pyarrow.parquet.write_table(log, tmp_path / "log.parquet")
         log = tmp_path / "log.parquet"
     with pytest.raises(InvalidInput, match=r"row 2.*column 'episode' must not be empty"):
-        read_log(log, problem(), verbose=False)
+        read_log(log, problem())

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from matrixrl.algorithms import UCMatrixRL
+from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.play import Simulation
 from matrixrl.play.player import CompiledPlayer
 
@@ -14,7 +15,7 @@ _LONG = 0.3
 
 
 @pytest.mark.parametrize(
-    ("kind", "method"), [(CompiledPlayer, "prepare"), (UCMatrixRL, "advice"), (UCMatrixRL, "certify")]
+    ("kind", "method"), [(CompiledPlayer, "prepare"), (UCMatrixRL, "advice"), (MatrixRLCertifier, "certify")]
 )
 @pytest.mark.parametrize("runs", [True, False])
 def test_loops_are_loaded_before_the_clock_starts(monkeypatch, kind, method, runs):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matrixrl.algorithms import UCMatrixRL
+from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.play import Simulation, run_seeds
 from matrixrl.records import Certificate, Guarantee
 
@@ -37,8 +37,8 @@ def test_the_mean_of_many_certificates_proves_nothing(result):
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])
 def test_only_the_last_window_of_a_run_has_final_certificates(kind, monkeypatch):
     computed = []
-    original = UCMatrixRL.certify
-    monkeypatch.setattr(UCMatrixRL, "certify", lambda self, *args: computed.append(1) or original(self, *args))
+    original = MatrixRLCertifier.certify
+    monkeypatch.setattr(MatrixRLCertifier, "certify", lambda self, *args: computed.append(1) or original(self, *args))
     given = {"n_episodes": 6, "seeds": [0, 1], "env_settings": {"n_states": 3}, "compiled": False}
     given["settings"] = {"set": kind}
     first = Simulation("river-swim", **given, window=range(3)).run()

@@ -16,7 +16,7 @@ from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import greedy_actions, lowest_first, random_actions, random_rankings, tie_weights
 from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
-from matrixrl.features import AllowedPart, allowed_part
+from matrixrl.features import AllowedPart, Features, allowed_part
 from matrixrl.problems import Problem, Task
 from matrixrl.records import FloatArray, IntArray, Plan
 
@@ -43,6 +43,12 @@ class FiniteAlgorithm(Algorithm):
     _allowed_part: AllowedPart | None = None
     _q_out: FloatArray | None = None
     _may_learn_masks = True
+
+    @property
+    def features(self) -> Features:
+        """Features φ and ψ of the problem."""
+        assert self.problem.features is not None
+        return self.problem.features
 
     @property
     def _declared_frame(self) -> Frame:

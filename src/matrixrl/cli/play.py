@@ -231,7 +231,10 @@ def _write_film(out: Path, episodes: int, overwrite: bool) -> None:
     require_matplotlib()
     n_episodes = integer("--episodes", episodes, low=1, remedy="Play at least one episode.")
     directory = OutputDirectory(out, overwrite=overwrite)
-    agent = MatrixRL(**DEMO, switch_growth=0.05, seed=0)  # new plans when a pair was visited 5 % more often
+    problem, env_settings = DEMO["env"], DEMO["env_settings"]
+    agent = MatrixRL(
+        problem, env_settings=env_settings, switch_growth=0.05, seed=0
+    )  # new plans when a pair was visited 5 % more often
 
     def write(path: Path) -> None:
         film(agent, path, n_episodes=n_episodes, progress=True)

@@ -301,7 +301,7 @@ class CompiledPlayer:
         assert isinstance(model, RidgeModel)
         most = self._most_visits(n_episodes)
         size = most + most // 4 + 1  # a quarter more than needed: growing is rare, and memory is not twice as large
-        tables = [algorithm.model.confidence.half_widths(size, algorithm.clock, _LEVELS[level]) for level in levels]
+        tables = [algorithm.model.confidence.half_widths(size, algorithm._clock, _LEVELS[level]) for level in levels]
         centre, norm, constant = split_forms(members)
         reward = np.tile(algorithm.task.unit_reward.T.ravel(), (len(levels), n, 1))
         return Balls(

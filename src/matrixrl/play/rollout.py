@@ -95,7 +95,7 @@ class Rollout(NamedTuple):
     off_plan: bool  # Whether an action was not that of the plan, because the environment did not allow it
 
 
-class World:
+class SeededWorld:
     """Where an algorithm plays; it owns the randomness of the problem."""
 
     streams: Sequence[np.random.Generator]
@@ -118,7 +118,7 @@ class World:
         self.rewind([stream_from_array(words).bit_generator.state for words in array])
 
 
-class TableWorld(World):
+class TableWorld(SeededWorld):
     """A known MDP, simulated for B replicas side by side.
 
     One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
@@ -136,7 +136,7 @@ class TableWorld(World):
         return Rollout(self._mdp.rollout(uniforms, partial(algorithm.act, plan)), plan, False)
 
 
-class EnvWorld(World):
+class EnvWorld(SeededWorld):
     """A Gymnasium environment, played by one replica.
 
     An environment that does nothing but play the known MDP of the problem is played as a table, without `env.step`.

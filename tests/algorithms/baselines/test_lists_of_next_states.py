@@ -78,8 +78,8 @@ def test_agents_play_the_same_on_lists(bonus, monkeypatch):
         runs[-1].run()
     assert runs[0].algorithm.model.lists is None
     assert runs[1].algorithm.model.lists is not None
-    np.testing.assert_array_equal(runs[1].returns, runs[0].returns)
-    np.testing.assert_allclose(runs[1].upper, runs[0].upper, atol=1e-11)
+    np.testing.assert_array_equal(runs[1].series.returns, runs[0].series.returns)
+    np.testing.assert_allclose(runs[1].series.upper, runs[0].series.upper, atol=1e-11)
     plans = [run.algorithm.estimated_plan() for run in runs]
     np.testing.assert_array_equal(plans[1].policy, plans[0].policy)
 

@@ -15,7 +15,6 @@ from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption, refuted_rewards
 from matrixrl.core.greedy import lowest_first
-from matrixrl.features import Features
 from matrixrl.records import FloatArray, Guarantee, Plan, Steps
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -107,14 +106,11 @@ class Baseline(FiniteAlgorithm):
     no_proof: ClassVar[str | None] = ""
     stages_are_proven: ClassVar[bool] = False
     model: Any
-    features: Features
     _refutation: tuple[str | None] | None = None  # computed when a claim is asked for
 
     def begin(self) -> None:
         """Make the model; a subclass may allocate more."""
         super().begin()
-        assert self.problem.features is not None
-        self.features = self.problem.features
         self.model = self.make_model() if "model" in self.learned_parts else None
 
     @property

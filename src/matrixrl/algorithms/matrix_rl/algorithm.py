@@ -148,7 +148,7 @@ class UCMatrixRL(FiniteAlgorithm):
         self.model.use_masks(self._part, self.frame.allowed)
 
     @property
-    def clock(self) -> Clock:
+    def _clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
 
@@ -161,12 +161,12 @@ class UCMatrixRL(FiniteAlgorithm):
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
         unit, pairs = self.to_unit(steps.rewards), self._phi.pairs(steps.states, steps.actions)
         self.model.update(pairs, steps.next_states, unit, steps.weights)
-        self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
+        self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self._clock)
 
     def update_from_log(self, log: StepLog) -> None:
         """Learn from episodes that others recorded, and compare rewards with φ at the end."""
         super().update_from_log(log)
-        self._rewards.compare(self.clock)
+        self._rewards.compare(self._clock)
 
     def plan(self) -> Plan:
         """Return the plan to play now: a new one where it is due, the last one elsewhere.
@@ -213,8 +213,8 @@ class UCMatrixRL(FiniteAlgorithm):
     def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
         """Return bounds at the agent's radius, and what breaks ties before chance does."""
         if self.settings.ties == "random":
-            return self.model.bounds(self.clock, "agent")[0], None
-        own, small = self.model.bounds(self.clock, "agent", "ties")
+            return self.model.bounds(self._clock, "agent")[0], None
+        own, small = self.model.bounds(self._clock, "agent", "ties")
         return own, self._preference(small)
 
     def _scored_plan(self) -> ScoredPlan:
@@ -244,7 +244,7 @@ class UCMatrixRL(FiniteAlgorithm):
     def q_table(self) -> FloatArray:
         """Return the optimistic Q (B, H, A, S) of the data at hand, in unit rewards."""
         q = self._empty_q()
-        self._greedy(self.model.bounds(self.clock, "agent")[0], q_out=q)
+        self._greedy(self.model.bounds(self._clock, "agent")[0], q_out=q)
         return q
 
     def estimated_plan(self) -> Plan:
@@ -253,7 +253,7 @@ class UCMatrixRL(FiniteAlgorithm):
         With likelihood sets a pair that was never tried is worth its reward and the smallest next value; a learned
         reward is 0 there.
         """
-        return self._greedy(self.model.bounds(self.clock, "estimate")[0], sign=-1.0)
+        return self._greedy(self.model.bounds(self._clock, "estimate")[0], sign=-1.0)
 
     def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.

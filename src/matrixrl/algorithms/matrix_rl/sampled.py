@@ -281,7 +281,7 @@ class SampledMatrixRL(Algorithm):
             one.use_columns(*pair)
 
     @property
-    def clock(self) -> Clock:
+    def _clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
 
@@ -303,7 +303,7 @@ class SampledMatrixRL(Algorithm):
         for b in np.flatnonzero(due).tolist():
             if self.settings.column_draw == "resampled":
                 self.model.replicas[b].redraw(self.streams["sampling"][b])
-            plans[b] = SampledPlan(self.model.replicas[b], self.clock, rankings[b : b + 1])
+            plans[b] = SampledPlan(self.model.replicas[b], self._clock, rankings[b : b + 1])
         self._kept = kept.renewed(plans, self.model if self.settings.switch_growth > 0.0 else None, due)
         self.n_plans = self.n_plans + due
         return SampledPlans(plans)
@@ -322,7 +322,7 @@ class SampledMatrixRL(Algorithm):
 
     def _plans(self, level: Level) -> SampledPlans:
         rankings = lowest_first(self.problem.task.n_actions, 1)
-        return SampledPlans([SampledPlan(one, self.clock, rankings, level=level) for one in self.model.replicas])
+        return SampledPlans([SampledPlan(one, self._clock, rankings, level=level) for one in self.model.replicas])
 
     def act(self, plan: SampledPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the plans: states (B, …) → (B,)."""

@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 OUT ?= out/demo
 
-.PHONY: help demo test test-fast check format bench mutants figures docs clean
+.PHONY: help demo test test-fast check format bench study study-full scorecard-bsuite scorecard-colosseum scorecard-icu-sepsis mutants figures docs clean
 help:
 	@echo "make demo      install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
 	@echo "make test      install, then run the tests"
 	@echo "make test-fast install, then run the tests that are not marked slow"
 	@echo "make check     lint, formatting, types, layers"
 	@echo "make bench     speed ratios (minutes; close other programs)"
+	@echo "make study     test every claim of the paper by an experiment (five minutes; make study-full takes hours)"
+	@echo "make scorecard-bsuite, scorecard-colosseum DATA=DIR, scorecard-icu-sepsis   score the agents on benchmarks of others"
 	@echo "make mutants   change the core in small ways and see whether a test notices (hours; every tenth change)"
 	@echo "make docs      build the documentation site into out/docs"
 	@echo "make figures   regenerate the picture of the README"
@@ -60,6 +62,18 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-disable-gc -s
+
+study: $(VENV)/.dev
+	cd benchmarks && ../$(BIN)/python -m study --out ../out/study-quick
+
+study-full: $(VENV)/.dev
+	cd benchmarks && ../$(BIN)/python -m study --full --out ../out/study-full
+
+scorecard-bsuite scorecard-icu-sepsis: scorecard-%: $(VENV)/.dev
+	cd benchmarks && ../$(BIN)/python -m scorecards $* --out ../out/scorecard/$*
+
+scorecard-colosseum: $(VENV)/.dev
+	cd benchmarks && ../$(BIN)/python -m scorecards colosseum --data $(abspath $(DATA)) --out ../out/scorecard/colosseum
 
 # Cosmic Ray is installed beside the environment, because nothing else needs it.
 mutants: $(VENV)/.dev

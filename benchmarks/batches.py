@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from matrixrl.lab import Store, run_experiment
 from matrixrl.records import FloatArray
+from matrixrl_lab import Store, run_experiment
 
 ENVS = ("river-swim", "linear-mdp")
 AGENTS = ("psrl", "ucbvi", "random", "q-learning", "rlsvi", "lsvi-ucb", "ucrl2", "ucrl-vtr", "epsilon-greedy")

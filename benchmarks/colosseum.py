@@ -30,7 +30,7 @@ from colosseum_report import draw, summary
 from matrixrl import FiniteMDP, run_seeds, solve
 from matrixrl.algorithms import make_algorithm
 from matrixrl.records import FloatArray
-from matrixrl.scorecards.tables import read_table, uniform_value
+from scorecards.tables import read_table, uniform_value
 from sparse_psrl import SparsePSRL
 
 ROOT = Path(__file__).parents[1]

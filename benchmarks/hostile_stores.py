@@ -23,16 +23,16 @@ import numpy as np
 from rich.console import Console
 
 from matrixrl.errors import MatrixRLError
-from matrixrl.lab.analysis import summarise
-from matrixrl.lab.contents import contents
-from matrixrl.lab.execution import Campaign, make_executor
-from matrixrl.lab.experiments import play
-from matrixrl.lab.export import export
-from matrixrl.lab.report import write_report
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
-from matrixrl.lab.store.schema import FILE
-from matrixrl.lab.tables import print_show, print_summary
+from matrixrl_lab.analysis import summarise
+from matrixrl_lab.contents import contents
+from matrixrl_lab.execution import Campaign, make_executor
+from matrixrl_lab.experiments import play
+from matrixrl_lab.export import export
+from matrixrl_lab.report import write_report
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
+from matrixrl_lab.store.schema import FILE
+from matrixrl_lab.tables import print_show, print_summary
 
 SPEC = {
     "name": "hostile",

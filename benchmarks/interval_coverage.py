@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from matrixrl.lab.analysis.statistics import curve_of
+from matrixrl_lab.analysis.statistics import curve_of
 
 SEEDS = (3, 4, 5, 6, 7, 8, 16, 32)
 LAWS = {

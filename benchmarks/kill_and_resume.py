@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from matrixrl.lab.execution import Campaign, make_executor
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
+from matrixrl_lab.execution import Campaign, make_executor
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
 
 SPEC = """
 name = "load"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
 
 SPEC = """
 name = "load"

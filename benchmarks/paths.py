@@ -17,10 +17,10 @@ from scipy import sparse
 
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.envs import make
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
 from matrixrl.play import Simulation
 from matrixrl.problems import RegretEvaluator, tabular
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
 from test_planning import learner_of, random_steps
 from timing import alternate
 

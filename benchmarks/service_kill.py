@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from matrixrl.service import replay
-from matrixrl.service.log import EventLog
+from matrixrl_serve import replay
+from matrixrl_serve.log import EventLog
 from service_common import HORIZON, Connection, start, stop, write_problem
 
 Heard = dict[tuple[str, str, int], object]

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from matrixrl.problems import FiniteMDP, evaluate, solve
-from matrixrl.service import Service, read_problem
+from matrixrl_serve import Service, read_problem
 from service_common import write_inventory
 
 

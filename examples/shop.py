@@ -16,7 +16,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from matrixrl.service import Client, Service, make_app, read_problem
+from matrixrl_serve import Client, Service, make_app, read_problem
 
 EVENINGS, ROOM, USUAL = 5, 4, 1
 

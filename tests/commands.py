@@ -15,6 +15,7 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 
@@ -27,12 +28,18 @@ class CommandServer:
         )
 
     def run(
-        self, *args: str, cwd: Path | str | None = None, path: Sequence[Path | str] = ()
+        self, *args: str, of: str = "matrixrl", cwd: Path | str | None = None, path: Sequence[Path | str] = ()
     ) -> subprocess.CompletedProcess[str]:
         """Run a command; arguments as in `forked`."""
         with tempfile.TemporaryDirectory() as folder:
             streams = [f"{folder}/{name}" for name in ("stdout", "stderr")]
-            order = {"args": args, "cwd": str(cwd or Path.cwd()), "path": [*map(str, path)], "streams": streams}
+            order = {
+                "of": of,
+                "args": args,
+                "cwd": str(cwd or Path.cwd()),
+                "path": [*map(str, path)],
+                "streams": streams,
+            }
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
             code = int(self._process.stdout.readline())
@@ -52,30 +59,29 @@ def _server() -> CommandServer:
 
 
 def forked(
-    *args: str, cwd: Path | str | None = None, path: Sequence[Path | str] = ()
+    *args: str, of: str = "matrixrl", cwd: Path | str | None = None, path: Sequence[Path | str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run ``matrixrl`` with some arguments, and return its exit code and what it wrote.
 
     Args:
         args: Arguments of the command.
+        of: Package whose `__main__` is run: `matrixrl`, or one of the directory ``benchmarks``.
         cwd: Its current directory, which is not on the import path by itself; that of this process by default.
         path: Directories on the import path.
     """
-    return _server().run(*args, cwd=cwd, path=path)
+    return _server().run(*args, of=of, cwd=cwd, path=path)
 
 
 def _play(order: dict) -> int:
     """Run one command in this process, which was forked for it, and return its exit code."""
-    from matrixrl.__main__ import main
-
     os.chdir(order["cwd"])
     sys.path[:0] = order["path"]
     for number, path in enumerate(order["streams"], start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.argv = ["matrixrl", *order["args"]]
+    sys.argv = [order["of"], *order["args"]]
     try:
-        main()
+        import_module(f"{order['of']}.__main__").main()
         return 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
@@ -88,7 +94,7 @@ def _play(order: dict) -> int:
 
 
 def _serve() -> None:
-    sys.path.pop(0)  # the directory of this file, which an installed script does not have
+    sys.path[0] = str(Path(__file__).parents[1] / "benchmarks")  # in place of the directory of this file
     import matrixrl.cli.main  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w")

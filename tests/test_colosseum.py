@@ -14,7 +14,7 @@ import colosseum_report
 from matrixrl import FiniteMDP, solve
 from matrixrl.algorithms.baselines import PSRL
 from matrixrl.problems import Problem, tabular
-from matrixrl.scorecards.tables import read_table, uniform_value
+from scorecards.tables import read_table, uniform_value
 from sparse_psrl import LEAST, SparsePSRL, unseen_entries
 from tolerances import EXACT
 

@@ -20,8 +20,8 @@ from matrixrl.cli.main import app
 from matrixrl.cli.options import parse_settings
 from matrixrl.cli.play import TOPICS
 from matrixrl.envs import open_problem
-from matrixrl.lab.spec import read_spec
 from matrixrl.references import is_reference
+from matrixrl_lab.spec import read_spec
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import matrixrl
-from matrixrl.lab.execution.executors import starting_processes
+from matrixrl_lab.execution.executors import starting_processes
 
 SOURCE = str(Path(matrixrl.__file__).parents[1])
 INTERRUPTING = """

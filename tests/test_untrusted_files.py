@@ -17,11 +17,11 @@ from matrixrl import MatrixRL
 from matrixrl.cli.main import app
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MatrixRLError, UntrustedCode
-from matrixrl.lab import run_experiment
-from matrixrl.service.log import Draft, EventLog
-from matrixrl.service.log.events import FIRST_DIGEST, chained
-from matrixrl.service.problem import ProblemFile, ServedProblem, read_problem
-from matrixrl.service.runner import Service
+from matrixrl_lab import run_experiment
+from matrixrl_serve.log import Draft, EventLog
+from matrixrl_serve.log.events import FIRST_DIGEST, chained
+from matrixrl_serve.problem import ProblemFile, ServedProblem, read_problem
+from matrixrl_serve.runner import Service
 
 MODULE = "module_of_a_stranger"
 
@@ -153,14 +153,14 @@ def test_settings_of_an_environment_cannot_allow_code(stranger):
 
 
 LAB = """
-from matrixrl.lab import run_experiment
+from matrixrl_lab import run_experiment
 if __name__ == "__main__":
     run_experiment("spec.toml", "store", on="processes", workers=2)
     print("played")
 """
 SERVICE = """
-from matrixrl.service.problem import ProblemFile
-from matrixrl.service.runner import Service
+from matrixrl_serve.problem import ProblemFile
+from matrixrl_serve.runner import Service
 if __name__ == "__main__":
     with Service(ProblemFile(states=2, actions=2, horizon=2), "data", apart=True) as service:
         print("served", service.desk.newest.version)

@@ -47,10 +47,7 @@ _MODULES = {
     for name in names
 }
 
-_PACKAGES = (
-    *("agents", "algorithms", "core", "envs", "features", "lab"),
-    *("play", "plots", "policies", "problems", "service"),
-)
+_PACKAGES = ("agents", "algorithms", "core", "envs", "features", "play", "plots", "policies", "problems")
 
 __all__ = [
     "Agent",

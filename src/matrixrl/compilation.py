@@ -1,6 +1,7 @@
-"""Compilation of loops with numba (the extra `fast`): whether to use it, and the decorators that compile.
+"""Compilation of loops with numba: whether to use it, and the decorators that compile.
 
-numba is imported only when compiled loops are used, because the import takes half a second and numba is optional.
+numba is imported only when compiled loops are used, because the import takes half a second and some platforms have no
+numba.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: i
     if chosen is None:
         return pays_off(n_episodes, horizon, n_pairs) and _usable()
     if chosen and (reason := why_not_usable()) is not None:
-        fail("compiled", "needs numba", reason, "Install it: pip install 'matrixrl[fast]'.")
+        fail("compiled", "needs numba", reason, "Install it: pip install numba.")
     return chosen
 
 

@@ -17,8 +17,8 @@ from importlib.metadata import version
 import pytest
 
 from commands import forked
-from matrixrl.lab.store import Store
-from matrixrl.lab.store.database import sealed
+from matrixrl_lab.store import Store
+from matrixrl_lab.store.database import sealed
 
 BASE = [sys.executable, "-m", "matrixrl"]
 SPEC = """\
@@ -200,7 +200,7 @@ def test_the_spec_chooses_the_executor_and_the_option_wins(tmp_path):
 def test_where_everything_fails_the_reason_is_shown(tmp_path):
     code = """
 import sys
-from matrixrl.lab.execution import blocks, executors
+from matrixrl_lab.execution import blocks, executors
 def broken(order):
     raise ZeroDivisionError("division by zero")
 executors.SerialExecutor.__init__.__defaults__ = (broken,)

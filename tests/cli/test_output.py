@@ -77,22 +77,22 @@ def test_modules_of_the_lab_say_which_extra_they_need():
     code = """
 from importlib import import_module
 from matrixrl.errors import MissingExtra
-for name in ("spec", "store", "execution", "analysis", "report", "live", "study", "experiments"):
+for name in ("spec", "store", "execution", "analysis", "report", "live", "experiments"):
     try:
-        import_module(f"matrixrl.lab.{name}")
+        import_module(f"matrixrl_lab.{name}")
     except MissingExtra as error:
         print(error)
 """
     done = python(code, blocked=["pydantic", "yaml"])
-    assert done.stdout.splitlines() == ["the lab needs pydantic, yaml; pip install 'matrixrl[lab]'"] * 8, done.stderr
+    assert done.stdout.splitlines() == ["the lab needs pydantic, yaml; pip install 'matrixrl[lab]'"] * 7, done.stderr
 
 
 def test_the_executor_of_processes_says_which_extra_it_needs(monkeypatch):
+    from matrixrl import extras
     from matrixrl.errors import MissingExtra
-    from matrixrl.lab import requirements
-    from matrixrl.lab.execution import make_executor
+    from matrixrl_lab.execution import make_executor
 
-    monkeypatch.setattr(requirements, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"the lab needs loky; pip install 'matrixrl\[lab\]'"):
         make_executor("processes", 2)
 

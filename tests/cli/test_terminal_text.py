@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from matrixrl.cli import main, tables
 from matrixrl.display import literal, printable
-from matrixrl.lab import Store, run_experiment, summarise
-from matrixrl.lab import tables as lab_tables
-from matrixrl.lab.contents import contents
-from matrixrl.lab.execution.progress import CampaignProgress
 from matrixrl.play import run_seeds
 from matrixrl.progress import EpisodeProgress
+from matrixrl_lab import Store, run_experiment, summarise
+from matrixrl_lab import tables as lab_tables
+from matrixrl_lab.contents import contents
+from matrixrl_lab.execution.progress import CampaignProgress
 
 EVIL = "[red]a[/red]\x1b[2J\x07\u202eb\u200f:dog:"
 SHOWN = r"[red]a[/red]\x1b[2J\x07\u202eb\u200f:dog:"

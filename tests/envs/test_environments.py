@@ -135,7 +135,7 @@ def myopic_loss(mdp):
 @pytest.mark.parametrize(
     "settings",
     [
-        {},  # the study, benchmarks/study.py and the presets
+        {},  # the study, benchmarks/sets_and_sizes.py and the presets
         {"n_states": 300, "n_actions": 4, "d": 5, "horizon": 10},  # the shipped comparison
         {"n_states": 100, "d": 20, "horizon": 20, "concentration": 0.1},  # the presets
         {"n_states": 1000, "n_actions": 10, "d": 10, "horizon": 10},  # the race against other libraries

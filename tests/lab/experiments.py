@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from matrixrl.lab.execution import Campaign, make_executor
-from matrixrl.lab.execution.executors import Executor
-from matrixrl.lab.spec import Experiment, read_spec, work_out
-from matrixrl.lab.store import Store
+from matrixrl_lab.execution import Campaign, make_executor
+from matrixrl_lab.execution.executors import Executor
+from matrixrl_lab.spec import Experiment, read_spec, work_out
+from matrixrl_lab.store import Store
 
 SMALL = """\
 name = "small"

@@ -10,11 +10,11 @@ from experiments import SMALL, experiment, finished
 from scipy import stats
 
 from matrixrl.errors import MatrixRLError, UnknownName
-from matrixrl.lab.analysis import RegretBounds, summarise
-from matrixrl.lab.analysis.statistics import curve_of, grid_of, growth_exponent, mean_interval, median_interval
-from matrixrl.lab.contents import contents
-from matrixrl.lab.export import export
-from matrixrl.lab.store import COLUMNS, Store
+from matrixrl_lab.analysis import RegretBounds, summarise
+from matrixrl_lab.analysis.statistics import curve_of, grid_of, growth_exponent, mean_interval, median_interval
+from matrixrl_lab.contents import contents
+from matrixrl_lab.export import export
+from matrixrl_lab.store import COLUMNS, Store
 
 
 def test_bands_of_the_mean_are_close_to_the_t_interval(rng):

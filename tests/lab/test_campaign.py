@@ -16,16 +16,16 @@ from experiments import SMALL, experiment, finished
 from matrixrl.algorithms import ALGORITHMS
 from matrixrl.envs import CONTROL as ENVIRONMENTS_OF_CONTROL
 from matrixrl.errors import MatrixRLError, ProtocolError, UnknownName
-from matrixrl.lab import experiments, play, run_experiment
-from matrixrl.lab.analysis import summarise
-from matrixrl.lab.execution import Campaign, blocks, executors, make_executor
-from matrixrl.lab.execution.blocks import play_block
-from matrixrl.lab.execution.executors import ProcessExecutor, RayExecutor, SerialExecutor
-from matrixrl.lab.export import export
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
 from matrixrl.play import Simulation, run_seeds
 from matrixrl.play.resume import restore_simulation, save_simulation
+from matrixrl_lab import experiments, play, run_experiment
+from matrixrl_lab.analysis import summarise
+from matrixrl_lab.execution import Campaign, blocks, executors, make_executor
+from matrixrl_lab.execution.blocks import play_block
+from matrixrl_lab.execution.executors import ProcessExecutor, RayExecutor, SerialExecutor
+from matrixrl_lab.export import export
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_processes_and_ray_give_the_same_rows_as_this_process(tmp_path, referenc
 
 def dying(folder, times, first=20):
     """Return a player whose worker kills itself, as the system does when memory runs out."""
-    from matrixrl.lab.execution.blocks import play_block as play
+    from matrixrl_lab.execution.blocks import play_block as play
 
     def player(order):
         import os

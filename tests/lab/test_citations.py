@@ -9,10 +9,10 @@ import pytest
 from experiments import SMALL, experiment, finished
 
 from matrixrl.algorithms import ALGORITHMS
-from matrixrl.lab.report import write_bibtex, write_report
-from matrixrl.lab.report.bibliography import CITATIONS, REFERENCES, STATISTICS, bibtex, cited_by
-from matrixrl.lab.report.citations import references_of
-from matrixrl.lab.store import Store
+from matrixrl_lab.report import write_bibtex, write_report
+from matrixrl_lab.report.bibliography import CITATIONS, REFERENCES, STATISTICS, bibtex, cited_by
+from matrixrl_lab.report.citations import references_of
+from matrixrl_lab.store import Store
 
 _REQUIRED = {
     "article": {"author", "title", "journal", "year"},

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from experiments import SMALL, finished
 
-from matrixrl.lab import Store
-from matrixrl.lab.store import COLUMNS
+from matrixrl_lab import Store
+from matrixrl_lab.store import COLUMNS
 from tolerances import ALGEBRA
 
 SPEC = SMALL.replace(

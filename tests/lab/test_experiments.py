@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matrixrl.errors import ExperimentFailed, InvalidInput
-from matrixrl.lab import Store, run_experiment
+from matrixrl_lab import Store, run_experiment
 
 SPEC = {
     "name": "mixed",

@@ -11,12 +11,12 @@ import pytest
 from experiments import SMALL, finished
 from rich.console import Console
 
-from matrixrl.lab import Store
-from matrixrl.lab.analysis import summarise
-from matrixrl.lab.analysis.few_seeds import COVERAGE, FEW, MARK, few_seeds_mark, few_seeds_note
-from matrixrl.lab.analysis.statistics import curve_of, mean_interval
-from matrixrl.lab.report import write_report, write_table
-from matrixrl.lab.tables import print_summary
+from matrixrl_lab import Store
+from matrixrl_lab.analysis import summarise
+from matrixrl_lab.analysis.few_seeds import COVERAGE, FEW, MARK, few_seeds_mark, few_seeds_note
+from matrixrl_lab.analysis.statistics import curve_of, mean_interval
+from matrixrl_lab.report import write_report, write_table
+from matrixrl_lab.tables import print_summary
 
 SPEC = SMALL.replace("[[agent]]", '[[agent]]\nname = "matrix-rl"\nid = "proven"\n\n[[agent]]', 1)
 LAWS = {0: lambda rng, shape: rng.normal(1.0, 1.0, shape), 1: lambda rng, shape: rng.exponential(1.0, shape)}

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from matrixrl.errors import SpecError
-from matrixrl.lab.spec import experiment, files, read_spec, work_out
-from matrixrl.lab.spec.line_numbers import toml_lines, yaml_lines
+from matrixrl_lab.spec import experiment, files, read_spec, work_out
+from matrixrl_lab.spec.line_numbers import toml_lines, yaml_lines
 
 HEAD = 'name = "x"\nepisodes = 2\nseeds = 1\n[[env]]\nname = "river-swim"\n[[agent]]\nname = "psrl"\n'
 

@@ -23,9 +23,9 @@ from hostile_stores import (
     wanted_of,
 )
 from matrixrl.errors import StoreError
-from matrixrl.lab.experiments import play
-from matrixrl.lab.store import Store
-from matrixrl.lab.store.schema import FILE
+from matrixrl_lab.experiments import play
+from matrixrl_lab.store import Store
+from matrixrl_lab.store.schema import FILE
 
 
 @pytest.fixture(scope="module")

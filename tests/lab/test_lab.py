@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import matrixrl.lab
+import matrixrl_lab
 from matrixrl import run_seeds
 from matrixrl.cli.main import app
 from matrixrl.cli.play import DEMO, DEMO_SETTINGS
@@ -26,10 +26,10 @@ def pixels(path, colour):
 
 
 def test_every_public_name_of_the_lab_exists():
-    for name in matrixrl.lab.__all__:
-        assert getattr(matrixrl.lab, name).__doc__, name
+    for name in matrixrl_lab.__all__:
+        assert getattr(matrixrl_lab, name).__doc__, name
     with pytest.raises(AttributeError, match="no attribute 'compare_settings'"):
-        _ = matrixrl.lab.compare_settings
+        _ = matrixrl_lab.compare_settings
 
 
 def test_the_picture_shows_the_curves(tmp_path):

@@ -16,17 +16,17 @@ import pytest
 
 from browser import Watched, chromium
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra, StoreError
-from matrixrl.lab.execution import Campaign, make_executor
-from matrixrl.lab.live import Watcher, make_app, serve, snapshot
-from matrixrl.lab.live.snapshot import CURVE_POINTS
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
+from matrixrl_lab.execution import Campaign, make_executor
+from matrixrl_lab.live import Watcher, make_app, serve, snapshot
+from matrixrl_lab.live.snapshot import CURVE_POINTS
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'> & co"
 SERVE = """
 import sys
 from pathlib import Path
-from matrixrl.lab.live import serve
+from matrixrl_lab.live import serve
 serve(Path(sys.argv[1]), port=int(sys.argv[2]), announce=lambda url: print(url, flush=True))
 """
 

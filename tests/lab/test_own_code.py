@@ -20,10 +20,10 @@ import matrixrl
 from commands import forked
 from matrixrl.algorithms import make_algorithm
 from matrixrl.errors import InvalidInput, MatrixRLError, SpecError, StoreError, UnknownName, UntrustedCode
-from matrixrl.lab import Store, play, read_spec, run_experiment, summarise, work_out
-from matrixrl.lab.report.sections import how_to_repeat
 from matrixrl.play import run_seeds
 from matrixrl.references import is_reference
+from matrixrl_lab import Store, play, read_spec, run_experiment, summarise, work_out
+from matrixrl_lab.report.sections import how_to_repeat
 
 SOURCE = str(Path(matrixrl.__file__).parents[1])
 SPEC = """\

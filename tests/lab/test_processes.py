@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from matrixrl.cli.main import app
 from matrixrl.errors import MatrixRLError, StoreError
-from matrixrl.lab import run_experiment
-from matrixrl.lab.execution import executors
-from matrixrl.lab.execution.executors import ProcessExecutor
-from matrixrl.lab.store import Store
+from matrixrl_lab import run_experiment
+from matrixrl_lab.execution import executors
+from matrixrl_lab.execution.executors import ProcessExecutor
+from matrixrl_lab.store import Store
 
 LONG = """\
 name = "long"

@@ -13,14 +13,14 @@ from jinja2 import UndefinedError
 
 from browser import Watched, chromium
 from matrixrl.errors import MissingExtra
-from matrixrl.lab.analysis import aggregate, summarise
-from matrixrl.lab.analysis.number_text import interval_text, rounded
-from matrixrl.lab.execution import Campaign, make_executor
-from matrixrl.lab.pages import PAGES
-from matrixrl.lab.report import write_report
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
 from matrixrl.pages import PageFolder
+from matrixrl_lab.analysis import aggregate, summarise
+from matrixrl_lab.analysis.number_text import interval_text, rounded
+from matrixrl_lab.execution import Campaign, make_executor
+from matrixrl_lab.pages import PAGES
+from matrixrl_lab.report import write_report
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
 
 _AGENTS = """
 [[agent]]
@@ -450,7 +450,7 @@ def test_without_plotly_the_way_out_is_said(tmp_path, monkeypatch):
 def test_without_jinja2_the_way_out_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtra, match=r"jinja2.*matrixrl\[lab\]"):
-        PageFolder("matrixrl.lab.pages", extra="lab").render("report.html.j2")
+        PageFolder("matrixrl_lab.pages", extra="lab").render("report.html.j2")
 
 
 def test_a_template_escapes_its_values_and_needs_all_of_them():

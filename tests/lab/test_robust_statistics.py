@@ -9,8 +9,8 @@ import pytest
 from experiments import SMALL, finished
 from scipy import stats
 
-from matrixrl.lab.analysis import aggregate, summarise
-from matrixrl.lab.analysis.statistics import (
+from matrixrl_lab.analysis import aggregate, summarise
+from matrixrl_lab.analysis.statistics import (
     curve_of,
     expanded_level,
     interquartile_mean,
@@ -20,7 +20,7 @@ from matrixrl.lab.analysis.statistics import (
     stratified_interval,
     thresholds_of,
 )
-from matrixrl.lab.store import Store
+from matrixrl_lab.store import Store
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8, 16, 33])

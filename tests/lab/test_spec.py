@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from matrixrl.errors import SpecError, UnknownName
-from matrixrl.lab.shipped import shipped_specs, shipped_titles
-from matrixrl.lab.spec import Experiment, read_spec, work_out
-from matrixrl.lab.spec.line_numbers import toml_lines
-from matrixrl.lab.store import Store
+from matrixrl_lab.shipped import shipped_specs, shipped_titles
+from matrixrl_lab.spec import Experiment, read_spec, work_out
+from matrixrl_lab.spec.line_numbers import toml_lines
+from matrixrl_lab.store import Store
 
 GOOD = """\
 name = "mine"

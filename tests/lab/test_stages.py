@@ -6,8 +6,8 @@ import numpy as np
 from experiments import finished
 
 from matrixrl import run_seeds
-from matrixrl.lab.analysis import summarise
-from matrixrl.lab.store import Store
+from matrixrl_lab.analysis import summarise
+from matrixrl_lab.store import Store
 
 SPEC = """\
 name = "stages"

@@ -10,11 +10,11 @@ import pytest
 from experiments import SMALL, experiment, finished
 
 from matrixrl.errors import InvalidInput, StoreError
-from matrixrl.lab.report import write_report
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
-from matrixrl.lab.store.schema import FILE, LOCK
 from matrixrl.play import run_seeds
+from matrixrl_lab.report import write_report
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
+from matrixrl_lab.store.schema import FILE, LOCK
 
 
 def block(rng, n_seeds=2, n=5):
@@ -104,7 +104,7 @@ def test_two_writers_are_one_too_many(tmp_path):
 
 def other_writer(folder):
     """Try to open a store for writing in another process; return what it says."""
-    code = "import sys, pathlib, matrixrl.lab.store as s; s.Store.open_to_write(pathlib.Path(sys.argv[1]))"
+    code = "import sys, pathlib, matrixrl_lab.store as s; s.Store.open_to_write(pathlib.Path(sys.argv[1]))"
     command = [sys.executable, "-c", code, str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 

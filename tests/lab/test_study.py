@@ -5,30 +5,29 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from browser import Watched, chromium
+from commands import forked
 from matrixrl.errors import StoreError, UnknownName
-from matrixrl.lab.analysis.statistics import expanded_level
-from matrixrl.lab.store import Store
-from matrixrl.lab.study import Finding, Section, questions, run_study, write_pages
-from matrixrl.lab.study.confidence import coverage_of
-from matrixrl.lab.study.slopes import power, ratio, share_interval
-from matrixrl.lab.tables import print_verdicts
 from matrixrl.problems import tabular
 from matrixrl.random_streams import generator
+from matrixrl_lab.analysis.statistics import expanded_level
+from matrixrl_lab.store import Store
+from study import Finding, Section, questions, run_study, write_pages
+from study.__main__ import print_verdicts
+from study.confidence import coverage_of
+from study.slopes import power, ratio, share_interval
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     sections = run_study(folder, "tiny", on="serial")
-    return folder, sections, write_pages(sections, folder, size="tiny", command="matrixrl reproduce --quick")
+    return folder, sections, write_pages(sections, folder, size="tiny", command="make study")
 
 
 @pytest.mark.slow
@@ -234,20 +233,7 @@ def test_coverage_counts_what_it_should():
 
 @pytest.mark.slow
 def test_the_command_says_what_it_found(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "matrixrl",
-        "reproduce",
-        "--quick",
-        "--only",
-        "columns",
-        "--out",
-        "s",
-        "--on",
-        "serial",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = forked("--only", "columns", "--out", "s", "--on", "serial", of="study", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Sampled columns" in done.stdout
     assert {"report.html", "study.md", "study.json"} <= {path.name for path in (tmp_path / "s").iterdir()}

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from lab.experiments import SMALL, finished
 from matrixrl import InvalidInput
 from matrixrl.cli.main import app
-from matrixrl.lab import write_report, write_table
-from matrixrl.lab.analysis import aggregate, summarise
-from matrixrl.lab.report.latex import latex_text
-from matrixrl.lab.store import Store
-from matrixrl.lab.tables import print_summary
+from matrixrl_lab import write_report, write_table
+from matrixrl_lab.analysis import aggregate, summarise
+from matrixrl_lab.report.latex import latex_text
+from matrixrl_lab.store import Store
+from matrixrl_lab.tables import print_summary
 
 COSTS = """
 [[env]]

@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_group
 
 import matrixrl
-from matrixrl.cli.main import COMMANDS
+from matrixrl.cli.main import commands
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +59,7 @@ main()
     assert "pip install 'matrixrl[lab]'" in refused.stderr
 
 
-@pytest.mark.parametrize("package", ["agents", "algorithms", "core", "envs", "features", "lab", "problems", "play"])
+@pytest.mark.parametrize("package", ["agents", "algorithms", "core", "envs", "features", "problems", "play"])
 def test_packages_are_attributes_of_the_library_in_a_fresh_interpreter(package):
     """As ``class Mine(matrixrl.algorithms.FiniteAlgorithm)`` after ``import matrixrl`` alone."""
     code = f"import matrixrl; print(matrixrl.{package}.__name__)"
@@ -69,7 +69,7 @@ def test_packages_are_attributes_of_the_library_in_a_fresh_interpreter(package):
 
 def sources():
     """Return the syntax tree of every module of the package by its path."""
-    files = sorted((ROOT / "src" / "matrixrl").rglob("*.py"))
+    files = sorted((ROOT / "src").rglob("*.py"))
     return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
@@ -92,8 +92,8 @@ def test_the_command_line_knows_the_other_packages_by_name_only():
     """So that its help is fast, and the learner can be installed without the lab and the service."""
     code = "import sys, matrixrl.cli.main; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert [name for name in loaded if name.startswith(("matrixrl.lab", "matrixrl.service"))] == []
-    for name, module in COMMANDS.items():
+    assert [name for name in loaded if name.startswith(("matrixrl_lab", "matrixrl_serve"))] == []
+    for name, module in commands().items():
         assert name in get_group(import_module(module).app).commands
 
 
@@ -123,7 +123,7 @@ def test_the_wheel_holds_the_package_and_its_types(tmp_path):
     assert "matrixrl/py.typed" in names
     kinds = ("*.py", "*.toml", "*.html", "*.css", "*.js", "*.j2")
     sources = {p.relative_to(ROOT / "src").as_posix() for kind in kinds for p in (ROOT / "src").rglob(kind)}
-    assert "matrixrl/lab/shipped/quick.toml" in sources
+    assert "matrixrl_lab/shipped/quick.toml" in sources
     assert sources <= set(names)
     assert not [n for n in names if n.startswith("tests")]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from matrixrl.errors import InvalidInput, MatrixRLError
-from matrixrl.scorecards.bsuite.ids import EXPERIMENTS, LEFT_OUT, chosen_experiments
-from matrixrl.scorecards.bsuite.launch import answers
-from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
-from matrixrl.scorecards.radar import draw_radar
-from matrixrl.scorecards.results import read_records, write_records
-from matrixrl.scorecards.workers import interpreter_of
+from scorecards.bsuite.ids import EXPERIMENTS, LEFT_OUT, chosen_experiments
+from scorecards.bsuite.launch import answers
+from scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
+from scorecards.radar import draw_radar
+from scorecards.results import read_records, write_records
+from scorecards.workers import interpreter_of
 
 
 def told(agent, experiment, score, tags):

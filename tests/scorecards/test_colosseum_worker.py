@@ -13,11 +13,11 @@ import pytest
 from commands import forked
 from matrixrl import evaluate, make, solve
 from matrixrl.errors import InvalidInput, MatrixRLError
-from matrixrl.scorecards.colosseum.own_agents import THEIRS, interpreter, play_theirs
-from matrixrl.scorecards.colosseum.rows import play_tables
-from matrixrl.scorecards.colosseum.worker import SCORED_EVERY, mean_regrets
-from matrixrl.scorecards.tables import find_tables, write_table
-from matrixrl.scorecards.workers import answers, follow, interpreter_of, missing_packages, tell
+from scorecards.colosseum.own_agents import THEIRS, interpreter, play_theirs
+from scorecards.colosseum.rows import play_tables
+from scorecards.colosseum.worker import SCORED_EVERY, mean_regrets
+from scorecards.tables import find_tables, write_table
+from scorecards.workers import answers, follow, interpreter_of, missing_packages, tell
 from tolerances import EXACT
 
 

@@ -1,4 +1,4 @@
-"""The commands `matrixrl scorecard …` on small problems: tables, files, and what they refuse."""
+"""The commands `python -m scorecards …` on small problems: tables, files, and what they refuse."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.console import Console
 
 from commands import forked
 from matrixrl import make
-from matrixrl.scorecards import commands as scorecard
-from matrixrl.scorecards.colosseum.rows import Row
-from matrixrl.scorecards.results import read_records
-from matrixrl.scorecards.sepsis import SepsisRow
-from matrixrl.scorecards.tables import write_table
+from scorecards import __main__ as scorecard
+from scorecards.colosseum.rows import Row
+from scorecards.results import read_records
+from scorecards.sepsis import SepsisRow
+from scorecards.tables import write_table
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def data(tmp_path):
 
 
 def test_colosseum_plays_writes_and_continues(data, tmp_path):
-    arguments = ["scorecard", "colosseum", "--data", str(data), "--steps", "1200", "--agent", "tuned"]
-    first = forked(*arguments, cwd=tmp_path)
+    arguments = ["colosseum", "--data", str(data), "--steps", "1200", "--agent", "tuned"]
+    first = forked(*arguments, of="scorecards", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert "tuned" in first.stdout
     folder = tmp_path / "out" / "scorecard" / "colosseum"
@@ -39,21 +39,21 @@ def test_colosseum_plays_writes_and_continues(data, tmp_path):
     assert (folder / "scorecard.png").exists()
     [run] = (folder / "runs").rglob("tuned.json")
     before = run.stat().st_mtime_ns
-    assert forked(*arguments, cwd=tmp_path).stdout == first.stdout
+    assert forked(*arguments, of="scorecards", cwd=tmp_path).stdout == first.stdout
     assert run.stat().st_mtime_ns == before
 
 
 def test_a_missing_folder_and_an_unknown_agent_are_refused(data, tmp_path):
-    answer = forked("scorecard", "colosseum", "--data", "nowhere", cwd=tmp_path)
+    answer = forked("colosseum", "--data", "nowhere", of="scorecards", cwd=tmp_path)
     assert answer.returncode == 2
     assert "--data must be a folder with tables" in answer.stderr
-    answer = forked("scorecard", "colosseum", "--data", str(data), "--agent", "psr", cwd=tmp_path)
+    answer = forked("colosseum", "--data", str(data), "--agent", "psr", of="scorecards", cwd=tmp_path)
     assert answer.returncode == 2
     assert "psrl" in answer.stderr
 
 
 def test_icu_sepsis_has_the_clinicians_beside_the_learner(tmp_path):
-    answer = forked("scorecard", "icu-sepsis", "--episodes", "40", "--seeds", "2", "--agent", "tuned", cwd=tmp_path)
+    answer = forked("icu-sepsis", "--episodes", "40", "--seeds", "2", "--agent", "tuned", of="scorecards", cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
     rows = read_records(tmp_path / "out" / "scorecard" / "icu-sepsis" / "scorecard.csv", SepsisRow)
     assert [row.policy for row in rows] == ["best possible", "clinicians", "any admissible", "tuned"]
@@ -66,7 +66,7 @@ def test_icu_sepsis_has_the_clinicians_beside_the_learner(tmp_path):
 
 def test_bsuite_asks_before_it_creates_an_environment(tmp_path):
     """Standard input is empty, which is no consent."""
-    answer = forked("scorecard", "bsuite", "--only", "bandit", cwd=tmp_path)
+    answer = forked("bsuite", "--only", "bandit", of="scorecards", cwd=tmp_path)
     assert answer.returncode != 0
     assert "bsuite" in answer.stdout + answer.stderr
     assert not (tmp_path / "out" / "scorecard" / "venv").exists()

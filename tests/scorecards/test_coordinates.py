@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.scorecards import factored
-from matrixrl.scorecards.coordinates import LEVEL, _scores, coordinates_repeat, narrowed, predictive_coordinates
-from matrixrl.scorecards.factored import FactoredLearner
-from matrixrl.scorecards.learners import choose_learner
-from matrixrl.scorecards.numbered_states import GrowingLearner
-from matrixrl.scorecards.probe import Seen, play_at_random
+from scorecards import factored
+from scorecards.coordinates import LEVEL, _scores, coordinates_repeat, narrowed, predictive_coordinates
+from scorecards.factored import FactoredLearner
+from scorecards.learners import choose_learner
+from scorecards.numbered_states import GrowingLearner
+from scorecards.probe import Seen, play_at_random
 from stepped_worlds import Drift, Errand
 
 TUNED = {"preset": "tuned", "known_reward": False}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from matrixrl import FiniteMDP, solve
-from matrixrl.scorecards.hardness import diameter, hardness, reaching_times
+from scorecards.hardness import diameter, hardness, reaching_times
 from tolerances import EXACT
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from matrixrl.algorithms.control.algorithm import MOST_COORDINATES
 from matrixrl.errors import InvalidInput
-from matrixrl.scorecards.learners import RandomLearner, choose_learner
-from matrixrl.scorecards.numbered_states import GrowingLearner
-from matrixrl.scorecards.probe import observations_repeat, play_at_random
-from matrixrl.scorecards.timesteps import number_of_actions
-from matrixrl.scorecards.vectors import SteppedGym, VectorLearner, as_log
+from scorecards.learners import RandomLearner, choose_learner
+from scorecards.numbered_states import GrowingLearner
+from scorecards.probe import observations_repeat, play_at_random
+from scorecards.timesteps import number_of_actions
+from scorecards.vectors import SteppedGym, VectorLearner, as_log
 from stepped_worlds import Drift, Sea
 
 

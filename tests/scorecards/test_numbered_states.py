@@ -9,9 +9,9 @@ from matrixrl.algorithms import make_algorithm
 from matrixrl.envs import open_problem
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Task
-from matrixrl.scorecards.numbered_states import GrowingLearner, RewardRange, StateNumbers, as_steps
-from matrixrl.scorecards.probe import play_at_random
-from matrixrl.scorecards.timesteps import reward_of
+from scorecards.numbered_states import GrowingLearner, RewardRange, StateNumbers, as_steps
+from scorecards.probe import play_at_random
+from scorecards.timesteps import reward_of
 from stepped_worlds import Longer, Sea, Told
 
 TUNED = {"preset": "tuned", "known_reward": False}

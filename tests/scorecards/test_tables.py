@@ -15,12 +15,12 @@ import matrixrl
 from matrixrl import FiniteMDP, evaluate, run_seeds, solve
 from matrixrl.envs import policy_value
 from matrixrl.errors import InvalidInput, StoreError
-from matrixrl.scorecards.bsuite.scores import Score, published_scores
-from matrixrl.scorecards.colosseum.picture import draw_rows
-from matrixrl.scorecards.colosseum.rows import AGENTS, FIRST_SEED, Row, play_tables
-from matrixrl.scorecards.results import keep, once, read_kept, read_records, write_records
-from matrixrl.scorecards.score_tables import print_rows, print_scores
-from matrixrl.scorecards.tables import (
+from scorecards.bsuite.scores import Score, published_scores
+from scorecards.colosseum.picture import draw_rows
+from scorecards.colosseum.rows import AGENTS, FIRST_SEED, Row, play_tables
+from scorecards.results import keep, once, read_kept, read_records, write_records
+from scorecards.score_tables import print_rows, print_scores
+from scorecards.tables import (
     find_tables,
     greedy_value,
     read_table,

@@ -15,8 +15,8 @@ from processes import end, start
 from worlds_of_service import outcome, shop
 
 from matrixrl.errors import StoreError
-from matrixrl.service import Client, Service, replay
-from matrixrl.service.learning import apart as module
+from matrixrl_serve import Client, Service, replay
+from matrixrl_serve.learning import apart as module
 
 
 def play(service, rng, n):
@@ -142,8 +142,8 @@ def test_a_program_that_does_not_close_its_service_ends(tmp_path):
     """The learner ignores the signal by which Python ends its processes, so the service closes itself."""
     code = """
 import sys
-from matrixrl.service import Service
-from matrixrl.service.problem import ProblemFile
+from matrixrl_serve import Service
+from matrixrl_serve.problem import ProblemFile
 if __name__ == "__main__":
     service = Service(ProblemFile(states=2, actions=["a", "b"], horizon=2), sys.argv[1], apart=True)
 """

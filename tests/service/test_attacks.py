@@ -12,8 +12,8 @@ import pytest
 import uvicorn
 from processes import serving
 
-from matrixrl.service.http import protocol
-from matrixrl.service.log import EventLog
+from matrixrl_serve.http import protocol
+from matrixrl_serve.log import EventLog
 
 SHOP = 'name = "shop"\nstates = 3\nactions = ["wait", "order"]\nhorizon = 3\nstart = 0\ntime_out = 60\n'
 

@@ -8,9 +8,9 @@ import pytest
 from worlds_of_service import outcome, shop
 
 from matrixrl.errors import InvalidInput, StoreError
-from matrixrl.service import AsyncClient, Client, Service, make_app
-from matrixrl.service.client import InProcess
-from matrixrl.service.errors import Conflict, NotFound
+from matrixrl_serve import AsyncClient, Client, Service, make_app
+from matrixrl_serve.client import InProcess
+from matrixrl_serve.errors import Conflict, NotFound
 
 
 @pytest.fixture

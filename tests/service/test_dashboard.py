@@ -12,15 +12,15 @@ from worlds_of_service import Clock, play, shop
 
 from matrixrl.errors import StoreError
 from matrixrl.pages.server import Feed, event_stream
-from matrixrl.service.access import create_token
-from matrixrl.service.client.in_process import InProcess
-from matrixrl.service.dashboard import SORTS, Dashboard, history, visits
-from matrixrl.service.dashboard.decisions import Decisions
-from matrixrl.service.dashboard.states import ROWS, Query, StateTable
-from matrixrl.service.dashboard.words import event_row
-from matrixrl.service.http import make_app
-from matrixrl.service.log import KINDS, Draft
-from matrixrl.service.runner import Service
+from matrixrl_serve.access import create_token
+from matrixrl_serve.client.in_process import InProcess
+from matrixrl_serve.dashboard import SORTS, Dashboard, history, visits
+from matrixrl_serve.dashboard.decisions import Decisions
+from matrixrl_serve.dashboard.states import ROWS, Query, StateTable
+from matrixrl_serve.dashboard.words import event_row
+from matrixrl_serve.http import make_app
+from matrixrl_serve.log import KINDS, Draft
+from matrixrl_serve.runner import Service
 
 
 @pytest.fixture

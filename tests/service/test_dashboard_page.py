@@ -11,11 +11,11 @@ from worlds_of_service import outcome, play, shop
 
 from browser import Watched, chromium
 from matrixrl.pages.server import open_socket
-from matrixrl.service import Client
-from matrixrl.service.access import create_token, revoke_token
-from matrixrl.service.http import make_app
-from matrixrl.service.log import Draft
-from matrixrl.service.runner import Service
+from matrixrl_serve import Client
+from matrixrl_serve.access import create_token, revoke_token
+from matrixrl_serve.http import make_app
+from matrixrl_serve.log import Draft
+from matrixrl_serve.runner import Service
 
 SCRIPT = "<script>window.hacked = 1</script>"
 IMAGE = "\"><img src=x onerror='window.hacked = 2'>"

@@ -5,8 +5,8 @@ import pytest
 from worlds_of_service import Clock, play, served, shop
 
 from matrixrl.errors import InvalidInput
-from matrixrl.service.errors import Conflict, NotFound
-from matrixrl.service.runner import Service
+from matrixrl_serve.errors import Conflict, NotFound
+from matrixrl_serve.runner import Service
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from worlds_of_service import Clock, play, shop
 
 from matrixrl.errors import StoreError
-from matrixrl.service.fold import Book
-from matrixrl.service.log import EventLog
-from matrixrl.service.log.tables import events
-from matrixrl.service.log_replay import replay
-from matrixrl.service.runner import Service
+from matrixrl_serve.fold import Book
+from matrixrl_serve.log import EventLog
+from matrixrl_serve.log.tables import events
+from matrixrl_serve.log_replay import replay
+from matrixrl_serve.runner import Service
 
 
 def busy(service, n=12, seed=0):

@@ -11,13 +11,13 @@ from processes import run
 from worlds_of_service import play, shop
 
 from matrixrl.errors import StoreError
-from matrixrl.service import replay
-from matrixrl.service.log import Draft, EventLog
-from matrixrl.service.log.events import chained
-from matrixrl.service.log.shared_tables import checkpoints, plans
-from matrixrl.service.log.tables import events
-from matrixrl.service.runner import Service
-from matrixrl.service.shared import SharedLearner, SharedService
+from matrixrl_serve import replay
+from matrixrl_serve.log import Draft, EventLog
+from matrixrl_serve.log.events import chained
+from matrixrl_serve.log.shared_tables import checkpoints, plans
+from matrixrl_serve.log.tables import events
+from matrixrl_serve.runner import Service
+from matrixrl_serve.shared import SharedLearner, SharedService
 from postgres import postgres
 
 

@@ -13,11 +13,11 @@ import pytest
 from worlds_of_service import outcome, play, shop
 
 from matrixrl.errors import StoreError
-from matrixrl.service.access import create_token, revoke_token
-from matrixrl.service.client.in_process import InProcess
-from matrixrl.service.http import make_app
-from matrixrl.service.http.gate import LARGEST_BODY
-from matrixrl.service.runner import Service
+from matrixrl_serve.access import create_token, revoke_token
+from matrixrl_serve.client.in_process import InProcess
+from matrixrl_serve.http import make_app
+from matrixrl_serve.http.gate import LARGEST_BODY
+from matrixrl_serve.runner import Service
 
 HOME = "http://127.0.0.1"
 ROOT = Path(__file__).parents[2]

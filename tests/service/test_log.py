@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from matrixrl.errors import StoreError
-from matrixrl.service.log import Draft, EventLog, Writer
-from matrixrl.service.log.tables import events
+from matrixrl_serve.log import Draft, EventLog, Writer
+from matrixrl_serve.log.tables import events
 
 
 @pytest.fixture

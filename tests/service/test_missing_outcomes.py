@@ -9,11 +9,11 @@ import pytest
 from processes import end, start
 from worlds_of_service import Clock, play, served, shop
 
-from matrixrl.service import Client, replay
-from matrixrl.service.client.sync import ClientEpisode
-from matrixrl.service.errors import Conflict
-from matrixrl.service.log import EventLog
-from matrixrl.service.runner import Service
+from matrixrl_serve import Client, replay
+from matrixrl_serve.client.sync import ClientEpisode
+from matrixrl_serve.errors import Conflict
+from matrixrl_serve.log import EventLog
+from matrixrl_serve.runner import Service
 
 
 def asked(desk, state=0):

@@ -8,14 +8,14 @@ import pytest
 from worlds_of_service import P, outcome, shop
 
 from matrixrl.problems import FiniteMDP, evaluate, solve
-from matrixrl.service.fold import Told
-from matrixrl.service.learning.incumbent import IncumbentReturns
-from matrixrl.service.learning.mode_switch import switch
-from matrixrl.service.learning.recommendation import Recommender
-from matrixrl.service.log import Draft
-from matrixrl.service.log_replay import replay
-from matrixrl.service.problem import ServedProblem
-from matrixrl.service.runner import Service
+from matrixrl_serve.fold import Told
+from matrixrl_serve.learning.incumbent import IncumbentReturns
+from matrixrl_serve.learning.mode_switch import switch
+from matrixrl_serve.learning.recommendation import Recommender
+from matrixrl_serve.log import Draft
+from matrixrl_serve.log_replay import replay
+from matrixrl_serve.problem import ServedProblem
+from matrixrl_serve.runner import Service
 from tolerances import EXACT
 
 ACTIONS = ["wait", "order"]

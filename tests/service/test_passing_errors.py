@@ -23,11 +23,11 @@ from processes import SHOP, end, start
 from worlds_of_service import play, shop
 
 from matrixrl.errors import StoreError
-from matrixrl.service import replay
-from matrixrl.service.errors import Conflict
-from matrixrl.service.log import Draft, EventLog
-from matrixrl.service.log.events import chained
-from matrixrl.service.runner import Service
+from matrixrl_serve import replay
+from matrixrl_serve.errors import Conflict
+from matrixrl_serve.log import Draft, EventLog
+from matrixrl_serve.log.events import chained
+from matrixrl_serve.runner import Service
 
 HELD = float(os.environ.get("MATRIXRL_TEST_LOCK_HELD", "7"))  # seconds; a transaction waits for 5
 
@@ -177,7 +177,7 @@ def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, probl
 
 BROKEN = """
 import sys
-from matrixrl.service.fold import Book
+from matrixrl_serve.fold import Book
 from matrixrl.cli.main import main
 apply = Book.apply
 def without_memory(self, event):

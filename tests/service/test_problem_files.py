@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matrixrl.errors import InvalidInput, SpecError
-from matrixrl.service.problem import ProblemFile, ServedProblem, read_problem
+from matrixrl_serve.problem import ProblemFile, ServedProblem, read_problem
 
 SHOP = """
 name = "shop"

@@ -10,9 +10,9 @@ import pytest
 from processes import SHOP, content, end, play, run, serving, start
 
 from matrixrl.errors import InvalidInput
-from matrixrl.service import Client, replay
-from matrixrl.service.errors import Denied
-from matrixrl.service.log import EventLog
+from matrixrl_serve import Client, replay
+from matrixrl_serve.errors import Denied
+from matrixrl_serve.log import EventLog
 
 
 @pytest.fixture

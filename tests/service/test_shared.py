@@ -13,19 +13,19 @@ from worlds_of_service import outcome, shop
 
 from matrixrl.cli.main import app
 from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
-from matrixrl.service import Client, make_app, replay
-from matrixrl.service.access import Access, create_token, revoke_token
-from matrixrl.service.client import calls
-from matrixrl.service.errors import Conflict, NotFound
-from matrixrl.service.learning.restore import restored_book, restored_learner
-from matrixrl.service.log import EventLog
-from matrixrl.service.log import postgres as database
-from matrixrl.service.log.tables import events
-from matrixrl.service.problem import ServedProblem
-from matrixrl.service.shared import SharedLearner, SharedService
-from matrixrl.service.shared.checkpoints import StoredCheckpoints
-from matrixrl.service.shared.election import Deposed, Leadership
-from matrixrl.service.shared.publisher import publish
+from matrixrl_serve import Client, make_app, replay
+from matrixrl_serve.access import Access, create_token, revoke_token
+from matrixrl_serve.client import calls
+from matrixrl_serve.errors import Conflict, NotFound
+from matrixrl_serve.learning.restore import restored_book, restored_learner
+from matrixrl_serve.log import EventLog
+from matrixrl_serve.log import postgres as database
+from matrixrl_serve.log.tables import events
+from matrixrl_serve.problem import ServedProblem
+from matrixrl_serve.shared import SharedLearner, SharedService
+from matrixrl_serve.shared.checkpoints import StoredCheckpoints
+from matrixrl_serve.shared.election import Deposed, Leadership
+from matrixrl_serve.shared.publisher import publish
 from postgres import postgres
 
 
@@ -382,7 +382,7 @@ def test_no_message_shows_a_password(hostile, caplog, capfd):
 
 
 def test_a_directory_is_served_by_one_process(tmp_path):
-    from matrixrl.service.http.server import serve
+    from matrixrl_serve.http.server import serve
 
     for role in ("web", "learner"):
         with pytest.raises(InvalidInput, match="--role must be all for a directory"):

@@ -9,8 +9,8 @@ import time
 import pytest
 from processes import SHOP, content, end, launch, play, run, start
 
-from matrixrl.service import Client, replay
-from matrixrl.service.log import EventLog
+from matrixrl_serve import Client, replay
+from matrixrl_serve.log import EventLog
 from postgres import postgres
 
 

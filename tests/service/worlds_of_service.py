@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.service.problem import ProblemFile
+from matrixrl_serve.problem import ProblemFile
 
 
 def shop(**changes):

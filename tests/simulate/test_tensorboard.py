@@ -10,13 +10,13 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 import matrixrl
 from matrixrl.errors import InvalidInput, MissingExtra
-from matrixrl.lab.execution import Campaign, make_executor
-from matrixrl.lab.execution.blocks import play_block
-from matrixrl.lab.execution.executors import SerialExecutor
-from matrixrl.lab.spec import read_spec, work_out
-from matrixrl.lab.store import Store
-from matrixrl.lab.tensorboard import CURVE_POINTS, TensorBoardObserver
 from matrixrl.play.tensorboard import TensorBoardCallback
+from matrixrl_lab.execution import Campaign, make_executor
+from matrixrl_lab.execution.blocks import play_block
+from matrixrl_lab.execution.executors import SerialExecutor
+from matrixrl_lab.spec import read_spec, work_out
+from matrixrl_lab.store import Store
+from matrixrl_lab.tensorboard import CURVE_POINTS, TensorBoardObserver
 
 SINGLE = 1e-6  # event files keep single precision
 

@@ -78,7 +78,7 @@ class Agent:
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
         keep_log: Keep all steps that are seen, so that `export` can write them; at least 14 bytes a step, in files too.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
-        compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
+        compiled: Plan with compiled loops, or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.
         options: Settings of an algorithm given by name, and options of the problem: phi, psi, reward, reward_range,
             horizon, allowed, discount and others, see `matrixrl.problems.ProblemOptions`.

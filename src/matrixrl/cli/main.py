@@ -1,14 +1,18 @@
 """The command line ``matrixrl``: a table of commands, whose modules are imported when they are needed.
 
-Those modules import what the help needs, and the rest when a command runs.
+Those modules import what the help needs, and the rest when a command runs. Commands of `matrixrl_lab` and
+`matrixrl_serve` are entry points of this distribution. They are listed if the packages that they need are installed;
+calling one of the others says what to install.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
+from platform import python_version
 from typing import Annotated, Any
 
 import typer
@@ -19,18 +23,19 @@ import matrixrl
 from matrixrl.cli.options import never_fail_to_encode
 from matrixrl.display import printable
 from matrixrl.errors import MatrixRLError
+from matrixrl.extras import missing_packages
 from matrixrl.interrupts import INTERRUPTED
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["app", "commands", "main"]
 
-_MODULES = {
-    "matrixrl.cli.play": ("run", "inspect", "list", "demo"),
-    "matrixrl.lab.commands": ("compare", "resume", "show", "export", "report", "watch", "reproduce"),
-    "matrixrl.service.commands": ("serve",),
-    "matrixrl.scorecards.commands": ("scorecard",),
-}
-COMMANDS = {name: module for module, names in _MODULES.items() for name in names}
-"""Module of each command, which has it in its `app`."""
+_OWN = dict.fromkeys(("run", "inspect", "list", "demo"), "matrixrl.cli.play")
+_GROUP = "matrixrl.commands"
+
+
+@cache
+def commands() -> dict[str, str]:
+    """Return the module of each command, which has it in its `app`."""
+    return _OWN | {entry.name: entry.module for entry in entry_points(group=_GROUP)}
 
 
 @cache
@@ -39,17 +44,23 @@ def _commands_of(module: str) -> Mapping[str, Any]:
     return get_group(import_module(module).app).commands
 
 
+def _is_listed(name: str) -> bool:
+    """Return whether the packages that a command needs are installed."""
+    package = import_module(commands()[name].partition(".")[0])
+    return not missing_packages(getattr(package, "NEEDED", ()))
+
+
 class _CommandTable(Mapping[str, Any]):
     """Commands by their names; looking one up imports its module."""
 
     def __getitem__(self, name: str) -> Any:
-        return _commands_of(COMMANDS[name])[name]
+        return _commands_of((_OWN if name in _OWN else commands())[name])[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter(commands())
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(commands())
 
 
 class _Commands(TyperGroup):
@@ -58,6 +69,11 @@ class _Commands(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands: Any = _CommandTable()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands that the help shows."""
+        del ctx
+        return [name for name in commands() if _is_listed(name)]
 
 
 app = typer.Typer(
@@ -72,7 +88,11 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"matrixrl {matrixrl.__version__}")
+        from matrixrl.compilation import why_not_usable
+
+        reason = why_not_usable()
+        loops = "compiled loops: yes" if reason is None else f"no compiled loops, which is slower: {reason}"
+        typer.echo(f"matrixrl {matrixrl.__version__} (Python {python_version()}; {loops})")
         raise typer.Exit
 
 
@@ -85,11 +105,11 @@ def _root(
     del version
 
 
-def main() -> None:
-    """Run the command line; an error of the user is printed as one line on standard error."""
+def main(run: Callable[[], object] = app) -> None:
+    """Run a command line; an error of the user is printed as one line on standard error."""
     never_fail_to_encode()
     try:
-        app()
+        run()
     except MatrixRLError as error:
         typer.echo(f"error: {printable(error)}", err=True)
         sys.exit(2)

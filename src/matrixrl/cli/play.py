@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEMO", "DEMO_SETTINGS", "TOPICS", "app"]
 
-TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets", "specs"]
+TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets"]
 """What ``matrixrl list`` lists."""
 
 _LIBRARY = ("matrixrl.agents", "matrixrl.play.simulation", "matrixrl.plots.figures")
@@ -306,7 +305,7 @@ def _print(results: dict[str, RunResult], files: list[Path]) -> None:
 @app.command("list")
 @loading(*_LIBRARY)
 def list_command(topic: Annotated[str | None, typer.Argument(help=", ".join(TOPICS))] = None) -> None:
-    """List environments, agents, settings, confidence sets, radii, presets and shipped specs."""
+    """List environments, agents, settings, confidence sets, radii, and presets."""
     from matrixrl.checks import choice
 
     console = Console(emoji=False)
@@ -351,13 +350,9 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
     elif topic == "radii":
         for name, radius in RADII.items():
             yield name, radius.summary
-    elif topic == "presets":
+    else:
         for name, settings in PRESETS.items():
             yield name, _listed(settings)
-    else:
-        # By name, as the learner does not know the lab.
-        for name, title in import_module("matrixrl.lab.shipped").shipped_titles().items():
-            yield name, f"{escape(title)}\n[dim]matrixrl compare {name}[/]"
 
 
 def _listed(settings: dict[str, Any]) -> str:

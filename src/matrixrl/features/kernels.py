@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 
 from matrixrl.checks import choice, fail, real_numbers, shown
 from matrixrl.checks import function as check_function
+from matrixrl.extras import naming_the_extra
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "matern_5_2",
     "negative_evidence",
     "rbf",
+    "scikit_rbf",
     "squared_distances",
 ]
 
@@ -75,6 +77,13 @@ class Kernel:
         return found
 
 
+def scikit_rbf(length_scale: float) -> Any:
+    """Return the squared exponential kernel of scikit-learn."""
+    with naming_the_extra("kernels", "a kernel"):
+        from sklearn.gaussian_process.kernels import RBF  # imported here because it is slow to import, and optional
+    return RBF(length_scale)
+
+
 def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
     """Return a kernel from a function, a scikit-learn kernel object or a name of `PAIRWISE`; RBF(1.0) if None.
 
@@ -91,12 +100,11 @@ def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
     if isinstance(value, Kernel):
         return value
     if value is None or (isinstance(value, str) and value == "rbf"):
-        from sklearn.gaussian_process.kernels import RBF  # imported here because it is slow to import
-
-        value = RBF(1.0)
+        value = scikit_rbf(1.0)
     if isinstance(value, str):
         metric = choice(argument, value, PAIRWISE)
-        from sklearn.metrics.pairwise import pairwise_kernels
+        with naming_the_extra("kernels", "a kernel"):
+            from sklearn.metrics.pairwise import pairwise_kernels
 
         return Kernel(lambda x, y: pairwise_kernels(x, y, metric=metric), argument)
     if not callable(value) or isinstance(value, type):

@@ -154,12 +154,15 @@ class TransformerMap(StateMap):
     """
 
     def __init__(self, transformer: Any) -> None:
-        from sklearn.base import clone  # imported here because it is slow to import
-
         for method in ("fit", "transform"):
             if not callable(getattr(transformer, method, None)):
                 fail("features", f"must have a method {method}", type(transformer).__name__, "Give a transformer.")
-        self._transformer = clone(transformer) if hasattr(transformer, "get_params") else deepcopy(transformer)
+        if hasattr(transformer, "get_params"):
+            from sklearn.base import clone  # imported here because it is slow to import, and optional
+
+            self._transformer = clone(transformer)
+        else:
+            self._transformer = deepcopy(transformer)
         self._size = 0
         self._fitted: FloatArray | None = None
 

@@ -72,7 +72,7 @@ class Simulation:
         certify: Keep a certificate of every episode (costs two more backups each).
         window: The episodes, counted from 0, that this object plays and remembers; all by default. One that does not
             begin at 0 needs `restore_simulation` first.
-        compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+        compiled: Use compiled loops wherever there are some, or nowhere; by default where one seed
             alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
             plans with others. They draw the same numbers and differ in the rounding of sums only.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
@@ -430,7 +430,7 @@ def run_seeds(
             ``package.module:Name`` of one; MatrixRL by default, KernelControl for vectors.
         env_settings: Settings of an environment given by name.
         certify: Keep a certificate of every episode.
-        compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+        compiled: Use compiled loops wherever there are some, or nowhere; by default where one seed
             alone would take about a second.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         progress: Show progress on standard error: a bar, or lines if it is not a terminal.

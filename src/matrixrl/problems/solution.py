@@ -70,7 +70,7 @@ def solve(mdp: FiniteMDP, *, compiled: bool | None = None) -> Solution:
 
     Args:
         mdp: Known MDP.
-        compiled: Use compiled loops (the extra `fast`) for a sparse P, or not; by default where they save time. The
+        compiled: Use compiled loops for a sparse P, or not; by default where they save time. The
             result is the same bit for bit.
 
     >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)

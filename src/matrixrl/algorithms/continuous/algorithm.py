@@ -16,7 +16,8 @@ from matrixrl.algorithms.continuous.model import ContinuousPlan, KernelBounds, K
 from matrixrl.archive import check_arrays
 from matrixrl.checks import choice, fail
 from matrixrl.errors import InvalidInput
-from matrixrl.features.kernels import ObservationScale, as_kernel
+from matrixrl.extras import naming_the_extra
+from matrixrl.features.kernels import ObservationScale, as_kernel, scikit_rbf
 from matrixrl.features.state_maps import FourierBasis, InducingMap, StateMap, TileCoding, TransformerMap
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import Guarantee
@@ -99,11 +100,10 @@ def make_state_map(n_coordinates: int, settings: ContinuousSettings, seed: int) 
     if settings.features == "tiles":
         return TileCoding(n_coordinates)
     if settings.features == "inducing":
-        from sklearn.gaussian_process.kernels import RBF
-
-        chosen = as_kernel(RBF(scale) if kernel is None else kernel)
+        chosen = as_kernel(scikit_rbf(scale) if kernel is None else kernel)
         return InducingMap(chosen, n_coordinates, budget=size, tolerance=settings.tolerance)
-    from sklearn.kernel_approximation import Nystroem, RBFSampler  # slow to import, so only where it is used
+    with naming_the_extra("kernels", f"features={settings.features!r}"):
+        from sklearn.kernel_approximation import Nystroem, RBFSampler  # slow to import, so only where it is used
 
     made = RBFSampler if settings.features == "fourier" else Nystroem
     options: dict[str, Any] = {"gamma": 0.5 / scale**2}

@@ -1,1 +1,1 @@
-"""Backward induction compiled with numba (the extra `fast`); its plans are those of the NumPy version."""
+"""Backward induction compiled with numba; its plans are those of the NumPy version."""

@@ -1,1 +1,1 @@
-"""Loops that play whole episodes, compiled with numba (the extra `fast`)."""
+"""Loops that play whole episodes, compiled with numba."""

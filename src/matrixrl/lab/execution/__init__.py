@@ -1,7 +1,0 @@
-"""Play experiments: blocks of episodes, executors that play them, and the campaign that submits them."""
-
-from matrixrl.lab.execution.campaign import Campaign, Observer, Outcome
-from matrixrl.lab.execution.executors import EXECUTORS, Executor, make_executor
-from matrixrl.lab.execution.progress import CampaignProgress
-
-__all__ = ["EXECUTORS", "Campaign", "CampaignProgress", "Executor", "Observer", "Outcome", "make_executor"]

@@ -1,8 +1,0 @@
-"""The HTML report of a store, and its figure, table and references for a paper."""
-
-from matrixrl.lab.report.citations import write_bibtex
-from matrixrl.lab.report.figure import draw_paper_figure
-from matrixrl.lab.report.html import write_report
-from matrixrl.lab.report.markdown import table_form, write_table
-
-__all__ = ["draw_paper_figure", "table_form", "write_bibtex", "write_report", "write_table"]

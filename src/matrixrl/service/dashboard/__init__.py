@@ -1,9 +1,0 @@
-"""The dashboard: what a service has learned and does, for people; its page, style and script are in this folder."""
-
-from matrixrl.pages import PageFolder
-from matrixrl.service.dashboard.dashboard import Dashboard
-from matrixrl.service.dashboard.states import SORTS
-
-__all__ = ["PAGES", "SORTS", "Dashboard"]
-
-PAGES = PageFolder(__name__, extra="serve")

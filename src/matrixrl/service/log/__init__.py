@@ -1,7 +1,0 @@
-"""The durable, append-only log of a service."""
-
-from matrixrl.service.log.event_log import Checked, EventLog
-from matrixrl.service.log.events import KINDS, LEARNER, Draft, Event, Kind
-from matrixrl.service.log.writer import Commit, Taker, Writer
-
-__all__ = ["KINDS", "LEARNER", "Checked", "Commit", "Draft", "Event", "EventLog", "Kind", "Taker", "Writer"]

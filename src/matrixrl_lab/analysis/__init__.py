@@ -1,0 +1,19 @@
+"""Statistics of stored results, with intervals over seeds."""
+
+from matrixrl_lab.analysis.aggregate import AgentAggregate, Aggregate, aggregate
+from matrixrl_lab.analysis.bounds import RegretBounds
+from matrixrl_lab.analysis.statistics import Curve, Interval, Profile
+from matrixrl_lab.analysis.summary import AgentSummary, EnvSummary, summarise
+
+__all__ = [
+    "AgentAggregate",
+    "AgentSummary",
+    "Aggregate",
+    "Curve",
+    "EnvSummary",
+    "Interval",
+    "Profile",
+    "RegretBounds",
+    "aggregate",
+    "summarise",
+]

@@ -1,0 +1,7 @@
+"""Play experiments: blocks of episodes, executors that play them, and the campaign that submits them."""
+
+from matrixrl_lab.execution.campaign import Campaign, Observer, Outcome
+from matrixrl_lab.execution.executors import EXECUTORS, Executor, make_executor
+from matrixrl_lab.execution.progress import CampaignProgress
+
+__all__ = ["EXECUTORS", "Campaign", "CampaignProgress", "Executor", "Observer", "Outcome", "make_executor"]

@@ -1,0 +1,113 @@
+"""The server of the live page: a read-only view of one store on the loopback address."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matrixrl.errors import MissingExtra
+from matrixrl.pages.server import Feed, event_stream, open_socket
+from matrixrl.plots.style import LOOKS
+from matrixrl_lab.live.guard import Guard
+from matrixrl_lab.live.snapshot import snapshots_of
+from matrixrl_lab.pages import PAGES
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["make_app", "serve"]
+
+_HOST = "127.0.0.1"
+_GRACE = 2  # seconds that open connections have to close at the end
+
+
+def make_app(folder: Path) -> FastAPI:
+    """Return the live page of a store as an ASGI application.
+
+    GET / is the page, /events a stream of snapshots (server-sent events), /snapshot.json the latest snapshot, and
+    /page.css, /page.js and /plotly.js are the files of the page. All other paths give an error.
+
+    Args:
+        folder: Directory of the store; it may be created later.
+
+    Raises:
+        MissingExtra: fastapi, jinja2 or plotly is not installed.
+    """
+    try:
+        from fastapi import FastAPI
+        from fastapi.responses import Response, StreamingResponse
+    except ImportError as error:
+        raise MissingExtra(f"the live page needs {error.name}; pip install 'matrixrl[lab]'") from error
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.state.stopping = lambda: False
+    feed = Feed(snapshots_of(folder))
+    plotly = PAGES.plotly_script()
+    looks = [asdict(look) for look in LOOKS]
+    page = PAGES.render_served("live.html.j2", plotly, files="/", title="matrixrl live", looks=looks)
+
+    def add_file(path: str, media_type: str, text: str) -> None:
+        app.get(path, response_model=None)(lambda: Response(text, media_type=media_type))
+
+    add_file("/", "text/html", page)
+    add_file("/page.css", "text/css", PAGES.stylesheet("panels", "live"))
+    add_file("/page.js", "text/javascript", PAGES.script("page", "charts", "live"))
+    add_file("/plotly.js", "text/javascript", plotly)
+
+    @app.get("/snapshot.json", response_model=None)
+    def latest() -> Response:
+        return Response(feed.latest()["message"][1], media_type="application/json")
+
+    @app.get("/events", response_model=None)
+    async def events() -> Response:
+        return StreamingResponse(event_stream(feed, lambda: app.state.stopping()), media_type="text/event-stream")
+
+    app.add_middleware(Guard)
+    return app
+
+
+def serve(
+    folder: Path,
+    *,
+    port: int = 8787,
+    open_browser: bool = False,
+    announce: Callable[[str], object] | None = None,
+) -> None:
+    """Serve the live page of a store on this machine until an interrupt (Ctrl-C), which ends it within seconds.
+
+    Args:
+        folder: Directory of the store; it may be created later.
+        port: Port on 127.0.0.1; 0 chooses a free one.
+        open_browser: Open the page in a web browser.
+        announce: Function that is called once with the address, as soon as it accepts connections.
+
+    Raises:
+        InvalidInput: The port is not a number from 0 to 65535.
+        MatrixRLError: The port is in use.
+        MissingExtra: A package of the extra `lab` is not installed.
+    """
+    app = make_app(folder)
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtra("the live page needs uvicorn; pip install 'matrixrl[lab]'") from error
+
+    with open_socket(port) as listener:
+        url = f"http://{_HOST}:{listener.getsockname()[1]}/"
+        config = uvicorn.Config(
+            app, log_level="critical", access_log=False, timeout_graceful_shutdown=_GRACE, server_header=False
+        )
+        server = uvicorn.Server(config)
+        app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
+        if announce is not None:
+            announce(url)
+        if open_browser:
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()  # the call may block
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:
+            return  # uvicorn raises the interrupt again after its shutdown

@@ -1,0 +1,38 @@
+"""Decisions for the real world: a durable log, a learner that is a fold of it, and answers over HTTP."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from matrixrl.extras import naming_the_extra
+
+if TYPE_CHECKING:
+    from matrixrl_serve.client import AsyncClient, Client
+    from matrixrl_serve.http import make_app
+    from matrixrl_serve.log_replay import replay
+    from matrixrl_serve.problem import ProblemFile, read_problem
+    from matrixrl_serve.runner import Service
+
+NEEDED = ("fastapi", "httptools", "httpx", "jinja2", "plotly", "pyarrow", "pydantic", "sqlalchemy", "uvicorn")
+"""Packages of the extra `serve`, by the names that are imported."""
+
+_MODULES = {
+    "AsyncClient": "client",
+    "Client": "client",
+    "ProblemFile": "problem",
+    "Service": "runner",
+    "make_app": "http",
+    "read_problem": "problem",
+    "replay": "log_replay",
+}
+
+__all__ = ["AsyncClient", "Client", "ProblemFile", "Service", "make_app", "read_problem", "replay"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with naming_the_extra("serve", "the service"):
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

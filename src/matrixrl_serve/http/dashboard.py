@@ -1,0 +1,130 @@
+"""The dashboard over HTTP: a page that needs no token, and data that do."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator, Callable
+from functools import cached_property
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from matrixrl.checks import choice
+from matrixrl.pages.server import CONTENT_POLICY, event_stream
+from matrixrl_serve.dashboard import PAGES, SORTS, Dashboard
+from matrixrl_serve.dashboard.states import Query as StatesQuery
+from matrixrl_serve.errors import Denied, TooMany
+from matrixrl_serve.http.write_routes import Doors, authorization_of
+
+__all__ = ["dashboard_routes"]
+
+_MOST_STREAMS = 64
+_KEPT = {"cache-control": "private, max-age=86400"}  # it is large, and the same for all services
+_POLICY = {"content-security-policy": CONTENT_POLICY}
+
+
+def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[], bool]) -> APIRouter:
+    """Return the routes of the dashboard.
+
+    The page and its files say nothing about the service; what it shows comes through /v1/stream and /v1/states.
+
+    Args:
+        dashboard: What is shown.
+        doors: Tokens and limits.
+        is_stopping: Function that says whether the server ends, so that open streams must end.
+    """
+    router, files, streams = APIRouter(), _Files(), _Streams(dashboard, doors, is_stopping)
+
+    @router.get("/", include_in_schema=False)
+    def page() -> Response:
+        return Response(files.page, media_type="text/html", headers=_POLICY)
+
+    @router.get("/dashboard/page.css", include_in_schema=False)
+    def style() -> Response:
+        return Response(files.style, media_type="text/css")
+
+    @router.get("/dashboard/page.js", include_in_schema=False)
+    def script() -> Response:
+        return Response(files.script, media_type="text/javascript")
+
+    @router.get("/dashboard/plotly.js", include_in_schema=False)
+    def plotly(request: Request) -> Response:
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers = {"content-encoding": "gzip", "vary": "accept-encoding"} | _KEPT
+            return Response(files.small_plotly, media_type="text/javascript", headers=headers)
+        return Response(files.plotly, media_type="text/javascript", headers=_KEPT)
+
+    @router.get("/v1/stream", summary="What the dashboard shows, as server-sent events.", tags=["reading"])
+    async def stream(request: Request) -> Response:
+        doors.reader(request)
+        streams.check()
+        return StreamingResponse(streams.of(authorization_of(request)), media_type="text/event-stream")
+
+    @router.get("/v1/states", summary="A page of the states: actions, visits and bounds.", tags=["reading"])
+    def states(
+        request: Request,
+        stage: int = Query(0, ge=0, description="Stage, counted from 0; the last one if there are fewer."),
+        search: str = Query("", max_length=100, description="Part of the names of the states."),
+        sort: str = Query("state", description=f"One of {', '.join(SORTS)}."),
+        descending: bool = False,
+        page: int = Query(0, ge=0, description="Page of 50 states, counted from 0."),
+    ) -> JSONResponse:
+        doors.reader(request)
+        choice("sort", sort, SORTS)
+        return JSONResponse(dashboard.states(StatesQuery(stage, search, sort, descending, page)))  # once it is durable
+
+    return router
+
+
+class _Files:
+    """The files of the page, made when they are first asked for."""
+
+    @cached_property
+    def page(self) -> str:
+        return PAGES.render_served("dashboard.html.j2", self.plotly, files="dashboard/", title="matrixrl serve")
+
+    @cached_property
+    def style(self) -> str:
+        return PAGES.stylesheet("panels", "dashboard")
+
+    @cached_property
+    def script(self) -> str:
+        return PAGES.script("page", "charts", "dashboard")
+
+    @cached_property
+    def plotly(self) -> str:
+        return PAGES.plotly_script()
+
+    @cached_property
+    def small_plotly(self) -> bytes:
+        return gzip.compress(self.plotly.encode(), 6)
+
+
+class _Streams:
+    """Open streams; one whose token is revoked ends."""
+
+    def __init__(self, dashboard: Dashboard, doors: Doors, is_stopping: Callable[[], bool]) -> None:
+        self._feed, self._doors, self._is_stopping = dashboard.feed, doors, is_stopping
+        self._n_open = 0
+
+    def check(self) -> None:
+        """Refuse one more stream if there are too many."""
+        if self._n_open >= _MOST_STREAMS:
+            raise TooMany(f"{_MOST_STREAMS} dashboards are open, which is the limit; close one")
+
+    async def of(self, authorization: str) -> AsyncIterator[str]:
+        """Yield the events for a viewer, as long as the token is valid."""
+
+        def is_over() -> bool:
+            try:
+                self._doors.allowed(authorization, "read")
+            except Denied:
+                return True
+            return self._is_stopping()
+
+        self._n_open += 1
+        try:
+            async for text in event_stream(self._feed, is_over):
+                yield text
+        finally:
+            self._n_open -= 1

@@ -1,0 +1,155 @@
+"""Requests that change nothing: certificate, policy, values, alarm, episodes, events, export, metrics, health."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.background import BackgroundTask
+
+from matrixrl import __version__
+from matrixrl.checks import choice
+from matrixrl_serve.export import export
+from matrixrl_serve.fold import EpisodeState
+from matrixrl_serve.http.metrics import metrics_text
+from matrixrl_serve.http.write_routes import Doors
+from matrixrl_serve.log import KINDS
+
+if TYPE_CHECKING:
+    from matrixrl_serve.runner import Service
+    from matrixrl_serve.shared import SharedService
+
+__all__ = ["reading_routes"]
+
+_FORMATS = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+_MOST = 1000
+_LAST = 2**63 - 1  # of the numbers that a database holds
+
+
+def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
+    """Return the routes of requests that change nothing.
+
+    What they read in memory is shown once it is durable.
+    """
+    router, desk, problem = APIRouter(tags=["reading"]), service.desk, service.problem
+
+    def durable(content: dict[str, Any]) -> JSONResponse:
+        service.settle()
+        return JSONResponse(content)
+
+    @router.get("/v1/certificate", summary="What is proven about the recommended policy and the best one.")
+    def certificate(request: Request) -> JSONResponse:
+        doors.reader(request)
+        newest = desk.newest
+        report = newest.report
+        return durable({"plan": newest.version, **report["certificate"], "assumptions": report["assumptions"]})
+
+    @router.get("/v1/policy", summary="The recommended policy: one action for each stage and state.")
+    def policy(request: Request) -> JSONResponse:
+        doors.reader(request)
+        newest, decode = desk.newest, problem.actions.decode
+        table = [[decode(action) for action in row[: problem.states.size]] for row in newest.recommended.tolist()]
+        return durable({"plan": newest.version, "policy": table, "certificate": newest.report["certificate"]})
+
+    @router.get("/v1/values", summary="Bounds on values over time, one entry for each plan.")
+    def values(
+        request: Request, after: int = Query(0, ge=0, le=_LAST), limit: int = Query(_MOST, ge=1, le=_MOST)
+    ) -> JSONResponse:
+        doors.reader(request)
+        rows = service.log.page(after, limit=limit, kinds=["planned"])
+        found = [{"seq": row.seq, "at": row.at, **_of_plan(row.body)} for row in rows]
+        return JSONResponse({"values": found})
+
+    @router.get("/v1/alarm", summary="Whether the data contradict the assumptions, in words.")
+    def alarm(request: Request) -> JSONResponse:
+        doors.reader(request)
+        return durable({"alarm": desk.book.alarm, "guarantee": desk.newest.report["guarantee"]})
+
+    @router.get("/v1/mode", summary="The mode, and what is proven about the incumbent.")
+    def mode(request: Request) -> JSONResponse:
+        doors.reader(request)
+        found = {"mode": desk.book.mode, "promote": problem.file.promote}
+        return durable({**found, "comparison": desk.newest.report["comparison"]})
+
+    @router.get("/v1/problem", summary="The problem file.")
+    async def problem_file(request: Request) -> JSONResponse:
+        doors.reader(request)
+        return JSONResponse({"digest": problem.file.digest, "problem": problem.file.model_dump()})
+
+    @router.get("/v1/episodes", summary="Open episodes, the oldest first.")
+    async def episodes(request: Request, limit: int = Query(_MOST, ge=1, le=_MOST)) -> JSONResponse:
+        doors.reader(request)
+        some = [one.summary() for one in list(desk.book.episodes.values())[:limit]]
+        counts = {"n_open": len(desk.book.episodes), "held_back": desk.book.n_held_back}
+        await desk.latest.durable()
+        return JSONResponse({**counts, "episodes": some})
+
+    @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")
+    def episode(request: Request, episode: str) -> JSONResponse:
+        doors.reader(request)
+        return durable(_long(desk.find(episode), service))
+
+    @router.get("/v1/events", summary="The log itself; states and actions count from 0.")
+    def events(
+        request: Request,
+        after: int = Query(0, ge=0, le=_LAST),
+        limit: int = Query(100, ge=1, le=_MOST),
+        kind: str | None = None,
+    ) -> JSONResponse:
+        doors.reader(request)
+        kinds = None if kind is None else [choice("kind", kind, KINDS)]
+        rows = service.log.page(after, limit=limit, kinds=kinds)
+        return JSONResponse({"events": [row.as_dict() for row in rows]})
+
+    @router.get("/v1/export", summary="All finished episodes as a file; format=minari:NAME writes a data set here.")
+    def export_file(request: Request, format: str = "csv") -> Response:
+        doors.reader(request, "admin" if format.startswith("minari:") else "read")
+        if format.startswith("minari:"):
+            return JSONResponse({"steps": export(service.log, problem, format), "dataset": format})
+        ending = choice("format", format, _FORMATS, remedy="Or minari: and the name of a new data set.")
+        folder = tempfile.TemporaryDirectory(prefix="matrixrl-export-")
+        path = Path(folder.name) / f"episodes.{ending}"
+        export(service.log, problem, str(path))
+        done = BackgroundTask(folder.cleanup)
+        return FileResponse(path, media_type=_FORMATS[ending], filename=path.name, background=done)
+
+    @router.get("/metrics", summary="Metrics in the text format of Prometheus.")
+    def metrics(request: Request) -> PlainTextResponse:
+        doors.reader(request)
+        text = metrics_text(service)
+        service.settle()
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    @router.get("/health", summary="Whether the service takes requests, and whether its learner runs; needs no token.")
+    async def health() -> JSONResponse:
+        broken = service.writer.error is not None
+        found = {"status": "broken" if broken else "ok", "learner": "stopped" if service.failure else "ok"}
+        return JSONResponse({**found, "version": __version__}, status_code=503 if broken else 200)
+
+    return router
+
+
+def _of_plan(body: dict[str, Any]) -> dict[str, Any]:
+    shown = body["certificate"]
+    bounds = {name: shown[name] for name in ("lower", "upper", "gap", "guarantee")}
+    bounds["start"] = shown.get("start", "")  # plans of earlier versions do not name it
+    return {"plan": body["plan"], "episodes": body["episodes"], **bounds, "comparison": body["comparison"]}
+
+
+def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, Any]:
+    states, actions = service.problem.states.decode, service.problem.actions.decode
+    steps = []
+    for number, step in enumerate(episode.steps):
+        asked, told = step.asked, step.told
+        assert step.state is not None
+        answer = None if asked is None or asked.action is None else actions(asked.action)
+        entry: dict[str, Any] = {"step": number, "state": states(step.state), "answer": answer}
+        if told is not None:
+            following = None if told.following is None else states(told.following)
+            entry |= {"action": actions(told.action), "reward": told.reward, "next_state": following}
+            entry["terminated"] = told.terminated
+        steps.append(entry)
+    return episode.summary() | {"steps": steps}

@@ -1,0 +1,147 @@
+"""The server process: one service, one address, until an interrupt."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+import uvicorn
+
+from matrixrl.checks import choice, fail, number
+from matrixrl.errors import StoreError
+from matrixrl.interrupts import ending_in_order
+from matrixrl.pages.server import open_socket
+from matrixrl_serve.access import list_tokens
+from matrixrl_serve.http.app import make_app
+from matrixrl_serve.http.protocol import BoundedProtocol, most_connections
+from matrixrl_serve.log import EventLog
+from matrixrl_serve.log.addresses import is_address
+from matrixrl_serve.problem import ProblemFile
+from matrixrl_serve.runner import Service
+from matrixrl_serve.shared import SharedLearner, SharedService
+
+__all__ = ["ROLES", "serve"]
+
+ROLES = ("all", "web", "learner")
+"""What a process does."""
+
+logger = logging.getLogger("matrixrl_serve")
+_NO_TIME_OUT = (
+    "the problem file has no time_out: an episode that is never finished keeps the service from learning of all "
+    "episodes that were opened after it; add time_out = seconds, or abandon such episodes"
+)
+_NO_DEFAULT = (
+    "the problem file has a time_out and no default_reward: an episode whose outcome does not come in time is "
+    "abandoned, and what is proven ends with it; add default_reward if a time-out is an outcome of its own"
+)
+_GRACE = 5  # seconds that open requests have at the end
+
+
+def serve(
+    problem: ProblemFile | None,
+    data: str | os.PathLike[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8799,
+    allow_hosts: Sequence[str] = (),
+    rate: float = 10_000.0,
+    role: str = "all",
+    announce: Callable[[str], object] | None = None,
+) -> None:
+    """Serve a problem until an interrupt or a termination signal, which ends it in order.
+
+    Args:
+        problem: The problem; None takes that of the log.
+        data: Directory of the log, or address of a PostgreSQL database, which any number of processes may serve.
+        host: Address to listen on; another one than this machine's own needs tokens.
+        port: Port; 0 chooses a free one.
+        allow_hosts: Names in Host headers besides those of this machine.
+        rate: Requests a second that each token may send.
+        role: With a database, "web" answers, "learner" learns if no other process does, and "all" does both.
+        announce: Function that is called once with words about the address.
+
+    Raises:
+        InvalidInput: The address is open to other machines, and there is no token.
+        StoreError: The log cannot be used, or memory is not what it says any more: the process must start again.
+    """
+    number("--rate", rate, low=1.0, remedy="Requests a second.")
+    choice("--role", role, ROLES)
+    if role == "learner":
+        return _learn(problem, data, announce)
+    with ending_in_order(), _opened(problem, data, role) as service:
+        if not _is_own(host):
+            _check_tokens(service.log, host)
+        if service.problem.file.time_out is None:
+            logger.warning("%s", _NO_TIME_OUT)
+        elif service.problem.file.default_reward is None:
+            logger.warning("%s", _NO_DEFAULT)
+        with open_socket(port, host) as listener:
+            app = make_app(service, hosts=[*allow_hosts, host], rate=rate)
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                http=BoundedProtocol,
+                ws="none",
+                proxy_headers=False,  # who sends a request is known by its token, not by its address
+                timeout_graceful_shutdown=_GRACE,
+                timeout_keep_alive=60,
+                backlog=most_connections() // 4,  # that many are accepted before any of them is counted
+            )
+            server = uvicorn.Server(config)
+            app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
+            app.state.end = lambda: setattr(server, "should_exit", True)
+            if announce is not None:
+                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
+            try:
+                server.run(sockets=[listener])
+            except KeyboardInterrupt:
+                return  # uvicorn raises the signal again after its shutdown
+            if service.writer.fatal is not None:  # with a status, so that whatever started it starts it again
+                raise StoreError(f"the service ended, and must start again: {service.writer.fatal}")
+
+
+def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service | SharedService:
+    """Return the service of a directory or a database."""
+    if is_address(data):
+        return SharedService(problem, str(data), learning=role == "all")
+    _check_role(role)
+    return Service(problem, data, apart=True)
+
+
+def _learn(problem: ProblemFile | None, data: str | os.PathLike[str], announce: Callable[[str], object] | None) -> None:
+    """Learn from the log of a database until an interrupt or a termination signal."""
+    if not is_address(data):
+        _check_role("learner")
+    say = announce or (lambda _: None)
+    learner = SharedLearner(problem, str(data), on_lead=lambda seq: say(f"learning from event {seq} on"))
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # also in the background of a shell, which ignores it there
+    say("waiting for the lock of the learner")
+    with ending_in_order(), contextlib.suppress(KeyboardInterrupt):
+        learner.run()
+
+
+def _check_role(role: str) -> None:
+    if role != "all":
+        fail("--role", "must be all for a directory, which one process serves", role, "Use a PostgreSQL database.")
+
+
+def _is_own(host: str) -> bool:
+    """Say whether an address can only be reached from this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_tokens(log: EventLog, host: str) -> None:
+    if not any(token.revoked_at is None for token in list_tokens(log)):
+        rule = "must be 127.0.0.1 as long as there is no token: others could reach it"
+        fail("--host", rule, host, "Create one: matrixrl serve token create DIR NAME --scope ask …")

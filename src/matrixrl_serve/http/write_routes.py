@@ -1,0 +1,248 @@
+"""Requests that change something: open, ask, tell, end, abandon, time-out, batches, mode."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from matrixrl.checks import fail
+from matrixrl.errors import InvalidInput, MatrixRLError
+from matrixrl_serve.access import Access, RateLimit
+from matrixrl_serve.desk import Answer, Closed, Desk, Opened, Recorded, Reply
+from matrixrl_serve.errors import status_of
+from matrixrl_serve.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
+from matrixrl_serve.log import Commit
+
+__all__ = ["COMMANDS", "KEY", "Command", "Doors", "answered", "authorization_of", "dumped", "writing_routes"]
+
+KEY = "idempotency-key"
+
+
+@dataclass(frozen=True)
+class Doors:
+    """What the routes of a service need.
+
+    Attributes:
+        desk: The desk.
+        access: Tokens.
+        limit: Limit of requests.
+        carry_out: Function of the service that decides a request, and returns its answer once it is durable.
+    """
+
+    desk: Desk
+    access: Access
+    limit: RateLimit
+    carry_out: Callable[[Callable[[], tuple[Any, Commit | None]]], Awaitable[Any]]
+
+    def actor(self, authorization: str, *scopes: str) -> str:
+        """Return who sends a request with a header, or refuse it."""
+        found = self.allowed(authorization, *scopes)
+        self.limit.take(found)
+        return found
+
+    def reader(self, request: Request, scope: str = "read") -> str:
+        """Return who sends a request that needs a scope, or refuse it."""
+        return self.actor(authorization_of(request), scope)
+
+    def allowed(self, authorization: str, *scopes: str) -> str:
+        """Return who sends a request, without counting it."""
+        kind, _, secret = authorization.partition(" ")
+        return self.access.actor(secret.strip() if kind.lower() == "bearer" and secret else None, scopes)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A request that is about one episode.
+
+    Attributes:
+        model: Its body.
+        scope: Scope that it needs.
+        run: Function of the desk, the actor, the name of the episode and the body that returns the reply.
+        answer: Record of the answer.
+        words: What it does.
+    """
+
+    model: type[BaseModel]
+    scope: str
+    run: Callable[[Desk, str, str | None, Any], Reply]
+    answer: type
+    words: str
+
+
+def _open(desk: Desk, actor: str, name: str | None, body: OpenBody) -> Reply:
+    return desk.open(actor, episode=body.episode if name is None else name, key=body.key)
+
+
+def _ask(desk: Desk, actor: str, name: str | None, body: AskBody) -> Reply:
+    return desk.ask(actor, _named(name), state=body.state, allowed=body.allowed, step=body.step, key=body.key)
+
+
+def _tell(desk: Desk, actor: str, name: str | None, body: TellBody) -> Reply:
+    return desk.tell(
+        actor,
+        _named(name),
+        reward=body.reward,
+        next_state=body.next_state,
+        terminated=body.terminated,
+        state=body.state,
+        action=body.action,
+        step=body.step,
+        key=body.key,
+    )
+
+
+def _end(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
+    return desk.end(actor, _named(name), key=body.key)
+
+
+def _abandon(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
+    return desk.abandon(actor, _named(name), key=body.key)
+
+
+def _time_out(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
+    return desk.time_out(actor, _named(name), key=body.key)
+
+
+def _named(name: str | None) -> str:
+    if name is None:
+        fail("episode", "must be given", "nothing", "Give the name of an open episode.")
+    return name
+
+
+COMMANDS = {
+    "open": Command(OpenBody, "ask", _open, Opened, "Open an episode, which keeps the present plan until its end."),
+    "ask": Command(AskBody, "ask", _ask, Answer, "Ask what to do in a state; the same question has the same answer."),
+    "tell": Command(
+        TellBody, "tell", _tell, Recorded, "Report the outcome of a step: late, in any order, and twice if in doubt."
+    ),
+    "end": Command(CloseBody, "tell", _end, Closed, "End an episode before its last step."),
+    "abandon": Command(CloseBody, "tell", _abandon, Closed, "Forget an episode; what is proven may end with it."),
+    "time_out": Command(
+        CloseBody, "tell", _time_out, Closed, "Close an episode whose outcomes do not come, with the default reward."
+    ),
+}
+
+
+def writing_routes(doors: Doors) -> APIRouter:
+    """Return the routes of requests that change something; each is acknowledged once it is durable."""
+    router, desk = APIRouter(), doors.desk
+    for name, command in COMMANDS.items():
+        path = "/v1/episodes" if name == "open" else f"/v1/episodes/{{episode}}/{name.replace('_', '-')}"
+        router.add_api_route(
+            path,
+            _handler(doors, command),
+            methods=["POST"],
+            summary=command.words,
+            operation_id=name,
+            openapi_extra=_documented(command.model),
+            responses={200: {"model": command.answer}},
+            response_class=Response,
+            tags=["decisions"],
+        )
+
+    @router.post(
+        "/v1/batch",
+        summary="Many requests at once, answered one by one in their order.",
+        openapi_extra=_documented(BatchBody),
+        response_class=Response,
+        tags=["decisions"],
+    )
+    async def batch(request: Request) -> Response:
+        authorization = authorization_of(request)
+        actor = doors.actor(authorization, "ask", "tell")
+        body = parsed(BatchBody, await request.body())
+        doors.limit.take(actor, len(body.requests))
+        results = await doors.carry_out(lambda: _batch(doors, actor, authorization, body))
+        return Response(dumped({"results": results}), media_type="application/json")
+
+    @router.post(
+        "/v1/mode",
+        summary="Change the mode of the episodes that are opened from now on.",
+        openapi_extra=_documented(ModeBody),
+        response_class=Response,
+        tags=["administration"],
+    )
+    async def mode(request: Request) -> Response:
+        actor = doors.reader(request, "admin")
+        body = parsed(ModeBody, await request.body())
+
+        def change() -> tuple[str, Commit]:
+            commit = desk.set_mode(actor, body.mode, body.reason)
+            return desk.book.mode, commit
+
+        found = await doors.carry_out(change)
+        return Response(dumped({"mode": found}), media_type="application/json")
+
+    return router
+
+
+async def answered(
+    doors: Doors, command: Command, episode: str | None, authorization: str, key: str | None, data: bytes
+) -> bytes:
+    """Return the answer to a request about an episode as JSON, once it is durable.
+
+    Args:
+        doors: What it needs.
+        command: What is requested.
+        episode: Name of the episode in the path.
+        authorization: Header with the token; may be empty.
+        key: Header with the idempotency key.
+        data: Body.
+
+    Raises:
+        MatrixRLError: The request is refused.
+    """
+    actor = doors.actor(authorization, command.scope)
+    body = parsed(command.model, data)
+    if key is not None:
+        body = parsed(command.model, body.model_dump() | {"key": key})
+    return dumped(await doors.carry_out(lambda: command.run(doors.desk, actor, episode, body)))
+
+
+def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tuple[list[dict[str, Any]], Commit]:
+    """Return the results of many requests, and the last transaction, which is durable after all that they depend on."""
+    results: list[dict[str, Any]] = []
+    for item in body.requests:
+        try:
+            command = COMMANDS[item.do]
+            doors.allowed(authorization, command.scope)
+            named = {"episode": item.episode} if item.do == "open" else {}
+            own = parsed(command.model, (item.model_extra or {}) | named)
+            reply = command.run(doors.desk, actor, item.episode, own)
+            results.append({"status": 200, "body": reply.answer})
+        except MatrixRLError as error:
+            argument = error.argument if isinstance(error, InvalidInput) else None
+            results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
+    return results, doors.desk.latest
+
+
+def _handler(doors: Doors, command: Command) -> Callable[..., Any]:
+    async def handle(request: Request) -> Response:
+        episode, key = request.path_params.get("episode"), request.headers.get(KEY)
+        found = await answered(doors, command, episode, authorization_of(request), key, await request.body())
+        return Response(found, media_type="application/json")
+
+    return handle
+
+
+def authorization_of(request: Request) -> str:
+    """Return the header with the token; empty without one."""
+    return request.headers.get("authorization", "")
+
+
+def dumped(data: object) -> bytes:
+    """Return records and plain data as JSON."""
+    return to_json(data, inf_nan_mode="null")
+
+
+def _documented(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the description of a body for OpenAPI."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}, "required": True}}

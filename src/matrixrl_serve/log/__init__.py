@@ -1,0 +1,7 @@
+"""The durable, append-only log of a service."""
+
+from matrixrl_serve.log.event_log import Checked, EventLog
+from matrixrl_serve.log.events import KINDS, LEARNER, Draft, Event, Kind
+from matrixrl_serve.log.writer import Commit, Taker, Writer
+
+__all__ = ["KINDS", "LEARNER", "Checked", "Commit", "Draft", "Event", "EventLog", "Kind", "Taker", "Writer"]

@@ -1,0 +1,95 @@
+"""A log in PostgreSQL: connections, and the locks by which processes take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from matrixrl.errors import MissingExtra
+from matrixrl_serve.log.addresses import parsed_address
+from matrixrl_serve.log.events import Event
+from matrixrl_serve.log.shared_tables import shared_metadata
+from matrixrl_serve.log.tables import event_of, events, metadata, row_of
+
+__all__ = ["LEARN", "SCHEMA", "appending", "create_tables", "events_from", "insert", "make_engine"]
+
+_CREATE, _APPEND, LEARN = 0x6D617401, 0x6D617402, 0x6D617403
+"""First keys of the advisory locks."""
+SCHEMA = "hashtext(coalesce(current_schema(), ''))"
+"""Second key: a database may hold several services, each in a schema of its own."""
+_CONNECTION: dict[str, Any] = {
+    "application_name": "matrixrl",
+    "connect_timeout": 10,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""A machine that vanished is noticed after about ten seconds; the address may say otherwise."""
+_SESSION = {
+    "lock_timeout": "30s",
+    "idle_in_transaction_session_timeout": "10s",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "synchronous_commit": "on",
+}
+"""A process that stops inside a transaction, or vanishes, loses its locks after ten seconds, and others go on.
+
+Acknowledged means durable, whatever the server's default is.
+"""
+
+
+def make_engine(address: str, *, pooled: bool = True) -> sa.Engine:
+    """Return connections to a database.
+
+    Args:
+        address: Its address.
+        pooled: Whether connections are kept for later use; a session that holds a lock must end with its connection.
+    """
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("PostgreSQL needs psycopg; pip install 'matrixrl[postgres]'") from error
+    url = parsed_address(address)
+    given = {name: value for name, value in _CONNECTION.items() if name not in url.query}
+    own = url.query.get("options", "")
+    given["options"] = " ".join([*(f"-c {name}={value}" for name, value in _SESSION.items()), str(own)]).strip()
+    pool: dict[str, Any] = {"pool_pre_ping": True} if pooled else {"poolclass": NullPool}
+    # A snapshot for each statement: what others committed while we waited for the lock must be seen.
+    return sa.create_engine(url, connect_args=given, isolation_level="READ COMMITTED", hide_parameters=True, **pool)
+
+
+def create_tables(engine: sa.Engine) -> None:
+    """Create what is missing; several processes may start at the same time."""
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_CREATE}, {SCHEMA})"))
+        metadata.create_all(connection)
+        shared_metadata.create_all(connection)
+
+
+@contextmanager
+def appending(connection: sa.Connection) -> Iterator[float]:
+    """Hold the lock of the log in a transaction, and yield the time of the database in seconds since 1970.
+
+    Transactions follow one another: the next one sees what this one committed, and gets the lock after that. So numbers
+    of events have no gaps and are those of the commits, and all processes have one clock.
+    """
+    with connection.begin():
+        query = f"SELECT pg_advisory_xact_lock({_APPEND}, {SCHEMA}), extract(epoch FROM clock_timestamp())::float8"
+        yield float(connection.execute(sa.text(query)).one()[1])
+
+
+def events_from(connection: sa.Connection, seq: int) -> list[Event]:
+    """Return the events with this number and above, in order."""
+    query = sa.select(events).where(events.c.seq >= seq).order_by(events.c.seq)
+    return [event_of(row) for row in connection.execute(query)]
+
+
+def insert(connection: sa.Connection, rows: Sequence[Event]) -> None:
+    """Write events."""
+    connection.execute(events.insert(), [row_of(event) for event in rows])

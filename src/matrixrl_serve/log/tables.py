@@ -1,0 +1,87 @@
+"""Tables of the database, the same for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from matrixrl_serve.log.events import Event
+
+__all__ = ["CLOSED", "OPENED", "STEPS", "event_of", "events", "metadata", "row_of", "tokens"]
+
+metadata = sa.MetaData()
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Double(), nullable=False),
+    sa.Column("kind", sa.Text(), nullable=False),
+    sa.Column("actor", sa.Text(), nullable=False),
+    sa.Column("episode", sa.Text()),
+    sa.Column("step", sa.Integer()),
+    sa.Column("key", sa.Text()),
+    sa.Column("body", sa.Text(), nullable=False),
+    sa.Column("digest", sa.Text(), nullable=False),
+)
+"""The log. Rows are only ever inserted."""
+
+# No two processes can answer one question, or take one outcome, in two ways.
+STEPS = sa.text("kind IN ('asked', 'told')")
+sa.Index(
+    "one_answer",
+    events.c.episode,
+    events.c.step,
+    events.c.kind,
+    unique=True,
+    sqlite_where=STEPS,
+    postgresql_where=STEPS,
+)
+OPENED = sa.text("kind = 'opened'")
+sa.Index("one_episode", events.c.episode, unique=True, sqlite_where=OPENED, postgresql_where=OPENED)
+_OPENED_BY_KEY = sa.text("kind = 'opened' AND key IS NOT NULL")
+sa.Index(
+    "one_begin",
+    events.c.actor,
+    events.c.key,
+    unique=True,
+    sqlite_where=_OPENED_BY_KEY,
+    postgresql_where=_OPENED_BY_KEY,
+)
+CLOSED = sa.text("kind IN ('ended', 'abandoned', 'timed_out')")
+sa.Index("one_end", events.c.episode, unique=True, sqlite_where=CLOSED, postgresql_where=CLOSED)
+_KINDS = sa.text("kind IN ('planned', 'mode', 'alarm', 'created')")
+sa.Index("turning_points", events.c.kind, events.c.seq, sqlite_where=_KINDS, postgresql_where=_KINDS)
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("name", sa.Text(), primary_key=True),
+    sa.Column("sha256", sa.Text(), nullable=False),
+    sa.Column("scopes", sa.Text(), nullable=False),
+    sa.Column("created_at", sa.Double(), nullable=False),
+    sa.Column("revoked_at", sa.Double()),
+    sa.Column("noted", sa.Text(), nullable=False),
+)
+"""Tokens; `noted` is what the log says about one: nothing, created, or revoked."""
+
+
+def row_of(event: Event) -> dict[str, Any]:
+    """Return the row of an event."""
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "kind": event.kind,
+        "actor": event.actor,
+        "episode": event.episode,
+        "step": event.step,
+        "key": event.key,
+        "body": event.text,
+        "digest": event.digest,
+    }
+
+
+def event_of(row: Any) -> Event:
+    """Return the event of a row."""
+    return Event(row.seq, row.at, row.kind, row.actor, row.episode, row.step, row.key, row.body, row.digest)

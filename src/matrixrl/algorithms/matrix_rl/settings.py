@@ -35,7 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "tuned": {"set": TIGHTEST, "exploration": 0.3, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
 }
 """`optimistic` keeps every proof; `paper` has the closed form (8), with the factor H of its proof (E2), and the radius
-of the theorems; the radius of `tuned` was chosen once for the whole suite (docs/presets.md)."""
+of the theorems; the radius of `tuned` was chosen once for the whole suite (docs/guides/default-and-paper.md)."""
 
 
 def _set(name: str, value: Any) -> str | ConfidenceSet:

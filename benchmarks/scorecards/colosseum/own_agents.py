@@ -33,8 +33,8 @@ They are in its repository, in `colosseum/benchmark/cached_hyperparameters/agent
 law with a normal-gamma prior, transitions a Dirichlet prior.
 """
 HOW_TO_INSTALL = (
-    "The package index has no Colosseum any more; docs/scorecards.md lists the commands that install it from "
-    "https://github.com/MichelangeloConserva/Colosseum."
+    "The package index has no Colosseum any more; benchmarks/scorecards/README.md lists the commands that install it "
+    "from https://github.com/MichelangeloConserva/Colosseum."
 )
 _WORKER = "scorecards.colosseum.worker"
 

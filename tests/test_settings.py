@@ -162,7 +162,7 @@ def test_presets_of_the_library():
     assert MatrixRLSettings.resolve({}).set == "tightest"
     tuned = MatrixRLSettings.resolve({"preset": "tuned"})
     assert (tuned.set, tuned.exploration) == ("tightest", 0.3)
-    assert tuned.exploration * math.sqrt(tuned.beta) == pytest.approx(0.05)  # of a ball, docs/guides/default-and-paper.md
+    assert tuned.exploration * math.sqrt(tuned.beta) == pytest.approx(0.05)  # of a ball
     assert MatrixRLSettings.resolve({"preset": "tuned", "exploration": 0.05}).exploration == 0.05
     assert ContinuousSettings.resolve({"preset": "tuned"}) == ContinuousSettings()
     with pytest.raises(InvalidInput, match="preset must be 'tuned' for vectors as states, where nothing is proven"):

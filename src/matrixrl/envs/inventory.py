@@ -110,7 +110,7 @@ class PerishableStock(MDPEnv):
 
     Each day an order is placed, demand is met from stock, what has reached its age is thrown away, and the order that
     was placed `lead_time` − 1 days ago arrives overnight. The reward is minus the expected cost of the pieces that are
-    ordered, missing, wasted and held overnight. Demand follows a gamma law that is rounded to whole pieces. The state
+    ordered, missing, wasted and held overnight. Demand is gamma distributed and rounded to whole pieces. The state
     is the number of pieces on their way and of each age; nothing is forbidden up to the largest order.
 
     The defaults are experiment 1 with a shelf life of two days of De Moor, Gijsbrechts and Boute (2022, Reward Shaping

@@ -40,7 +40,7 @@ class QueueAdmission(MDPEnv):
         service_rate: Rate μ of a server.
         waiting_cost: Cost w of a customer who waits, per unit of time.
         post_decision: Whether the features of a pair are those of its number y of customers after the decision. Pairs
-            with the same y share their law, so that there are K + 1 laws to learn; rewards must then be known.
+            with the same y share their transition probabilities, so K + 1 vectors are learned; rewards must be known.
         noisy_rewards: Whether rewards are drawn from the ends of their range, with the given means.
 
     Attributes:

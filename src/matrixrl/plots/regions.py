@@ -167,24 +167,24 @@ def _three(agent: Agent, given: Any, needed: Any) -> IntArray:
 def confidence_region(
     agent: Any, state: Any, action: Any, *, next_states: Any = None, stage: int = 0, ax: Axes | None = None
 ) -> Axes:
-    """Draw the laws of a pair that are still possible, as a part of the triangle of laws on three next states.
+    """Draw the transition probabilities of a pair that are still possible, in the triangle of three next states.
 
-    Each corner is the law that surely leads to one state; the nearer to a corner, the more probable is its state. The
-    region is the set at the proven radius, on which certificates rest: the likelihood set {q : KL(p̂‖q) <= β_D/n}, or
-    the normalised ball cut to probabilities. Laws that also lead to other states are not drawn. The estimate is a dot,
-    and the true law, where P is known, a cross.
+    Each corner leads surely to one state; the nearer to a corner, the more probable is its state. The region is the set
+    at the proven radius, on which certificates rest: the likelihood set {q : KL(p̂‖q) <= β_D/n}, or the normalised ball
+    cut to probabilities. Probabilities that also lead to other states are not drawn. The estimate is a dot, and the
+    truth, where P is known, a cross.
 
     Args:
         agent: A MatrixRL agent on numbered states, with one-hot features or ``set="normalised"`` and one-hot ψ.
         state: The state, as it is observed.
         action: The action, as the environment takes it.
         next_states: Three different numbers of states; by default those that P leads to, or those that were seen.
-        stage: Stage h, counted from 0, if laws depend on it.
+        stage: Stage h, counted from 0, if transition probabilities depend on it.
         ax: Axes to draw on; those of a new figure by default.
 
     Raises:
-        InvalidInput: The pair has more than three next states, its set contains no law on them, or the agent has no
-            confidence set that can be drawn.
+        InvalidInput: The pair has more than three next states, its set contains no distribution on them, or the agent
+            has no confidence set that can be drawn.
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)

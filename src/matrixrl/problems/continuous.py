@@ -27,7 +27,7 @@ _PROBE = 3  # number of states that are drawn once to find the shapes
 
 
 class FunctionalTask(EpisodicTask, Described):
-    """A problem with very many states or a continuum of states, without its transition law P.
+    """A problem with very many states or a continuum of states, without its transition probabilities P.
 
     States are numbers or vectors; every function takes an array of k states, (k,) or (k, n).
 

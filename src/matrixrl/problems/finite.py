@@ -29,8 +29,9 @@ class FiniteMDP(Described):
     """A known finite episodic MDP, used to simulate episodes and to compute exact regret.
 
     Args:
-        transitions: Transition law P: an array (S, A, S), a scipy.sparse matrix (S·A, S), or a `Transitions` object. If
-            it depends on the stage: an array (H, S, A, S), or a list of arrays or sparse matrices, one for each stage.
+        transitions: Transition probabilities P: an array (S, A, S), a scipy.sparse matrix (S·A, S), or a `Transitions`
+            object. If they depend on the stage: an array (H, S, A, S), or a list of arrays or sparse matrices, one for
+            each stage.
         reward: (S, A) Expected rewards, in the environment's unit, or (H, S, A) if they depend on the stage.
         horizon: Number of steps H of an episode; None if a discount chooses it, as in `Task`.
         reward_range: Lower and upper bound (low, high) of the rewards.

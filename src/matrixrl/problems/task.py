@@ -152,7 +152,7 @@ class EpisodicTask:
 
 
 class Task(EpisodicTask, Described):
-    """A finite episodic problem without its transition law P: the information that an agent has.
+    """A finite episodic problem without its transition probabilities P: the information that an agent has.
 
     Args:
         reward: (S, A) Expected rewards, in the environment's unit, or (H, S, A) if they depend on the stage; None if

@@ -141,7 +141,7 @@ class Successors:
 
 
 class Transitions(ABC):
-    """Base class of transition laws P of S states and A actions.
+    """Base class of transition probabilities P of S states and A actions.
 
     Attributes:
         n_states: Number of states S.

@@ -144,9 +144,9 @@ class UCMatrixRL(FiniteAlgorithm):
             blocks=task.stages.blocks,
         )
         self.model = self._set.make_model(context)
-        if chosen.budget > 0.0:
+        if chosen.optimism_budget > 0.0:
             start = task.start if task.start_is_declared else None
-            self.budget = OptimismBudget(chosen.budget, self.frame, start, self.n_replicas)
+            self.budget = OptimismBudget(chosen.optimism_budget, self.frame, start, self.n_replicas)
             if not isinstance(self.model, CountModel):
                 tuned = MatrixRLSettings.resolve({"preset": "tuned", "set": "normalised"}).make_set()
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
@@ -351,8 +351,8 @@ class UCMatrixRL(FiniteAlgorithm):
         if plan is None:
             policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
             plan = Plan(policy, np.zeros((n, frame.horizon + 1, frame.n_states)), np.zeros(n, dtype=np.int64))
-            if self.budget is not None:
-                plan = Candidates(plan.policy, plan.values, plan.empty, policy, plan.values[:, 0])
+        if self.budget is not None and not isinstance(plan, Candidates):  # none yet, or one that certifies
+            plan = Candidates(plan.policy, plan.values, plan.empty, plan.policy, np.zeros((n, frame.n_states)))
         arrays = {f"kept_{name}": array for name, array in plan.arrays().items()}
         return arrays | {"kept_sizes": np.full_like(self.model.size(), -1.0) if sizes is None else sizes}
 

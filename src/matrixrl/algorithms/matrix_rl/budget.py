@@ -33,9 +33,7 @@ class Candidates(Plan):
         assert isinstance(fresh, Candidates)
         plan = super().updated(fresh, due)
         tuned = np.where(due[:, None, None], fresh.tuned, self.tuned)
-        return Candidates(
-            plan.policy, plan.values, plan.empty, tuned, np.where(due[:, None], fresh.lack, self.lack)
-        )
+        return Candidates(plan.policy, plan.values, plan.empty, tuned, np.where(due[:, None], fresh.lack, self.lack))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the plan by name, for saving."""

@@ -31,7 +31,7 @@ OF_BALLS = ("radius", "ridge", "beta", "c", "c_core", "columns", "column_weights
 _OF_RADII = {"beta": (ConstantRadius, "constant"), "c": (PaperRadius, "theorem")}  # settings that some radii use
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "budget": {"set": TIGHTEST, "radius": "block", "exploration": 1.0, "budget": 1.0},
+    "budget": {"set": TIGHTEST, "radius": "block", "exploration": 1.0, "optimism_budget": 1.0},
     "optimistic": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
     "paper": {"set": "frobenius-closed", "radius": "theorem", "exploration": 1.0, "ridge": 1.0},
     "tuned": {"set": TIGHTEST, "exploration": TUNED_EXPLORATION, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
@@ -86,7 +86,7 @@ class MatrixRLSettings(Settings):
     exploration: float = setting(
         1.0, "Factor of √β; below 1 the guarantee is off.", real(high=1e6, remedy="1 keeps the guarantee.")
     )
-    budget: float = setting(
+    optimism_budget: float = setting(
         0.0,
         "α: play the tuned plan while what it lacks in optimism is at most α times the widths of the bounds that were "
         "observed; the proven bound on regret grows by the factor 1 + α. 0 always plays the optimistic plan.",
@@ -181,8 +181,8 @@ class MatrixRLSettings(Settings):
             fail("columns", rule, self.columns, "Leave it out, or use set='normalised'.")
         if self.columns is not None and self.ties == "estimate":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
-        if self.columns is not None and self.budget > 0.0:
-            fail("budget", "must be 0 with sampled columns", self.budget, "Leave one of them out.")
+        if self.columns is not None and self.optimism_budget > 0.0:
+            fail("optimism_budget", "must be 0 with sampled columns", self.optimism_budget, "Leave one of them out.")
         if self.columns is not None and self.explore_for == "certificate":
             rule = "must be 'regret' with sampled columns, whose bounds are estimates"
             fail("explore_for", rule, repr(self.explore_for), "Leave one of them out.")

@@ -16,7 +16,18 @@ from matrixrl.core.compiled import backup, likelihood
 from matrixrl.core.compiled.kl_ball import largest_mean
 from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
 
-__all__ = ["AGENT", "PROVEN", "TIES", "TUNED", "lower_value", "plan", "refresh_all", "refresh_changed", "upper_values", "width_of"]
+__all__ = [
+    "AGENT",
+    "PROVEN",
+    "TIES",
+    "TUNED",
+    "lower_value",
+    "plan",
+    "refresh_all",
+    "refresh_changed",
+    "upper_values",
+    "width_of",
+]
 
 AGENT, TIES, TUNED, PROVEN = range(4)
 _HALF_LOG_PI = 0.5 * math.log(math.pi)

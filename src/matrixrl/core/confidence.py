@@ -23,7 +23,7 @@ TIE_EXPLORATION = 0.05
 """Factor of the radius of the second plan that breaks ties with ``ties="estimate"`` (docs/proofs.md, section 8)."""
 
 TUNED_EXPLORATION = 0.3
-"""Factor of the radius of the preset `tuned`, which was chosen by measurement (docs/presets.md)."""
+"""Factor of the radius of the preset `tuned`, which was chosen by measurement (docs/guides/default-and-paper.md)."""
 
 Level = Literal["agent", "ties", "proven", "estimate", "tuned"]
 """Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, the proven radius (block), 0, or for

@@ -1,4 +1,4 @@
-"""The optimism budget: play the tuned plan while what it lacks in optimism is paid for (docs/proofs.md, section 7.2)."""
+"""The optimism budget: play the tuned plan while what it lacks in optimism is paid for (docs/proofs.md, 7.2)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Candidates(Plan):
 
     Attributes:
         tuned: (B, H, S) Actions of the tuned policy.
-        lack: (B, S) By how much the upper value W of the tuned policy is below the optimistic value, at the first stage,
-            in unit reward.
+        lack: (B, S) By how much the upper value W of the tuned policy is below the optimistic value, at the first
+            stage, in unit reward.
     """
 
     tuned: IntArray

@@ -84,7 +84,8 @@ class MatrixRLCertifier(Certifier):
         V is that of the plan, and Q the bound of the pair from V of the next stage and the data at hand, which is that
         of the plan if no data came in since (docs/proofs.md, 7.1). An action of the plan has no gap, except that of a
         plan that is not greedy. An episode of a tuned plan is charged with what that lacked at its begin, and from the
-        first other action on as any other (7.2). What is left after an episode that was ended early is a gap of all that was expected.
+        first other action on as any other (7.2). What is left after an episode that was ended early is a gap of all
+        that was expected.
         """
         algorithm, values = self._algorithm, plan.values
         frame, rows = algorithm.frame, algorithm._replica

@@ -36,8 +36,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"set": "frobenius-closed", "radius": "theorem", "exploration": 1.0, "ridge": 1.0},
     "tuned": {"set": TIGHTEST, "exploration": TUNED_EXPLORATION, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
 }
-"""`budget` and `optimistic` keep every proof; `paper` has the closed form (8), with the factor H of its proof (E2), and the radius
-of the theorems; the radius of `tuned` was chosen once for the whole suite (docs/presets.md)."""
+"""`budget` and `optimistic` keep every proof; `paper` has the closed form (8), with the factor H of its proof (E2), and
+the radius of the theorems; the radius of `tuned` was chosen once for the whole suite
+(docs/guides/default-and-paper.md)."""
 
 
 def _set(name: str, value: Any) -> str | ConfidenceSet:
@@ -67,8 +68,8 @@ class MatrixRLSettings(Settings):
 
     preset: str = setting(
         "optimistic",
-        "Start from budget (the tuned plan while its lack of optimism is paid for, else the optimistic one; every proof "
-        "holds), optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, proven for "
+        "Start from budget (the tuned plan while its lack of optimism is paid for, else the optimistic one; every "
+        "proof holds), optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, proven for "
         "some constant c) or tuned (measured, not proven).",
         one_of(PRESETS),
     )

@@ -156,7 +156,7 @@ def test_what_is_charged_never_exceeds_the_budget(alpha, options):
 
 
 def test_the_surplus_of_a_tuned_policy_is_what_its_upper_value_is_too_large_by():
-    """W − V^τ is the mean of the surplus along the policy, and V_opt − V^τ at most the lack more: the proof's identity."""
+    """W − V^τ is the mean of the surplus along the policy, and V_opt − V^τ is the lack more: the proof's identity."""
     mdp = make("river-swim", n_states=4, horizon=8).unwrapped.mdp
     agent = MatrixRL(mdp, preset="budget", optimism_budget=ALPHA, seed=0, compiled=False)
     agent.learn(40)

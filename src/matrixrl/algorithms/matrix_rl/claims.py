@@ -99,7 +99,7 @@ class MatrixRLClaims(Claims):
         found, budget = self.bound(n_episodes), self._algorithm.budget
         if found is None or budget is None:
             return found
-        # Γ <= α (Ω + H), and Ω is at most the surplus that R(N) allows for, or twice that for balls (docs/proofs.md, 7.2)
+        # docs/proofs.md, 7.2: Γ <= α (Ω + H), and Ω is at most the surplus that R(N) allows for, twice that for balls
         both = n_episodes + self._algorithm.logged.episodes
         growth, ends = self._algorithm.settings.switch_growth, 1.0 if isinstance(self._model, CountModel) else 2.0
         surplus = self._model.confidence.regret_bound(both, switch_growth=growth, path_delta=1.0)

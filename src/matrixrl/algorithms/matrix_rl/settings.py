@@ -69,8 +69,8 @@ class MatrixRLSettings(Settings):
     preset: str = setting(
         "optimistic",
         "Start from budget (the tuned plan while its lack of optimism is paid for, else the optimistic one; every "
-        "proof holds), optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, proven for "
-        "some constant c) or tuned (measured, not proven).",
+        "proof holds), optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, "
+        "proven for some constant c) or tuned (measured, not proven).",
         one_of(PRESETS),
     )
     set: str | ConfidenceSet = setting(

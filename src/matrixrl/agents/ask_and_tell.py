@@ -177,7 +177,7 @@ def _gaps_of(self: Agent, played: Finished) -> float | None:
     steps, horizon = played.steps, self.problem.task.horizon
     is_finished = steps.actions.shape[1] >= horizon or bool(steps.ended[0, -1])
     if not played.off_plan and not played.is_certifying and is_finished:
-        return 0.0  # the agent's own actions fall short by no more than ties
+        return self._algorithm.certifier.own_gap(played.plan, steps)
     gaps = self._algorithm.certifier.gaps(played.plan, steps, every=played.is_certifying)
     return None if gaps is None else float(gaps[0])
 

@@ -29,11 +29,14 @@ class MatrixRL(Agent):
         problem: Name of an environment ("river-swim", "gym:FrozenLake-v1"), a Gymnasium environment (ours, one with a
             transition table, or any discrete one), a `FiniteMDP`, a `Task` for ask and tell only, a `FunctionalTask`
             (functions of states), or a `matrixrl.Problem` with options of its own.
-        preset: "optimistic" (every proof holds), "paper" (closed form (8) and radius of the paper) or
-            "tuned" (a smaller radius, chosen by measurement).
+        preset: "optimistic" (every proof holds), "budget" (every proof holds; the tuned plan is played while its lack
+            of optimism is paid for), "paper" (closed form (8) and radius of the paper) or "tuned" (a smaller radius,
+            chosen by measurement).
         set: Confidence set: a name (``matrixrl list sets``) or an object such as ``NormalisedBall(ridge=0.5)``; by
             default the smallest proven one for the features at hand.
         exploration: Factor of the radius; below 1 the guarantee is off.
+        optimism_budget: α of the optimism budget; the proven bound on regret grows by the factor 1 + α, and 0 always
+            plays the optimistic plan.
         delta: Probability with which the guarantee may fail.
         known_reward: Whether the agent is given the rewards; by default it learns them where the problem has none.
         ties: Among equally optimistic actions take one at random ("random"), or the best one of a plan at a small
@@ -66,6 +69,7 @@ class MatrixRL(Agent):
         preset: str | None = None,
         set: str | ConfidenceSet | type[ConfidenceSet] | None = None,
         exploration: float | None = None,
+        optimism_budget: float | None = None,
         delta: float | None = None,
         known_reward: bool | None = None,
         ties: str | None = None,

@@ -26,6 +26,7 @@ __all__ = [
     "optimal_plan",
     "pessimistic_values",
     "policy_bounds",
+    "upper_policy_values",
 ]
 
 
@@ -170,11 +171,11 @@ class ValueBounds(ABC):
         """
         return None
 
-    def compiled_policy_backup(self) -> Callable[..., None] | None:
-        """Return the compiled backup of lower bounds on the values of a policy, or None if NumPy is used.
+    def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None] | None:  # noqa: ARG002
+        """Return the compiled backup of lower (sign -1) or upper bounds on the values of a policy; None for NumPy.
 
-        It is a function of the replica, the end state or -1, its values (H,), the discount, the policy (H, S), and the
-        values (H+1, S) that are filled in.
+        It is a function of the replica, the end state or -1, its values (H,), the discount, the policy (H, S), the
+        largest values (H, S), or (0, 0) for H everywhere, and the values (H+1, S) that are filled in.
         """
         return None
 
@@ -382,7 +383,37 @@ def pessimistic_values(bounds: ValueBounds, policy: IntArray, frame: Frame, *, c
         return backward_induction(bounds, frame, len(policy), sign=-1.0, high=frame.ceilings(), policy=policy)
     values = np.zeros((len(policy), frame.horizon + 1, frame.n_states))
     for b, actions in enumerate(policy):
-        fill(b, *_ends(frame), actions.astype(np.int64), values[b])
+        fill(b, *_ends(frame), actions.astype(np.int64), np.zeros((0, 0)), values[b])
+    return values
+
+
+def upper_policy_values(
+    bounds: ValueBounds, policy: IntArray, ceiling: FloatArray, frame: Frame, *, compiled: bool = False
+) -> FloatArray:
+    """Return W_h = min(V_h, r + U(γ W_{h+1})) of a policy, with U for all values: (B, H+1, S) (docs/proofs.md, 7.2).
+
+    Args:
+        bounds: Bounds on Q.
+        policy: (B, H, S) Actions.
+        ceiling: (B, H+1, S) Largest values V, which are those of the optimistic plan.
+        frame: Horizon and sizes.
+        compiled: Whether to use the compiled backup if there is one for these bounds.
+    """
+    values = np.zeros_like(ceiling)
+    fill = bounds.compiled_policy_backup(1.0) if compiled else None
+    reward = np.broadcast_to(bounds.most, (len(policy), frame.n_actions, frame.n_states))
+    if fill is not None:
+        for b, actions in enumerate(policy):
+            fill(b, *_ends(frame), actions.astype(np.int64), ceiling[b], values[b])
+        return values
+    for h in reversed(range(frame.horizon)):
+        q = reward
+        if h < frame.horizon - 1:
+            q = q + bounds.bound(frame.discount * values[:, h + 1])
+        worth = np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)[:, 0]
+        np.clip(worth, 0.0, ceiling[:, h], out=values[:, h])
+        if frame.end_state is not None:
+            values[:, h, frame.end_state] = ceiling[:, h, frame.end_state]
     return values
 
 

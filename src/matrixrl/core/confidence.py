@@ -17,15 +17,25 @@ from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Psi, all
 from matrixrl.linalg import DiagonalPairs, PairDesign, widths
 from matrixrl.records import BoolArray, FloatArray, Guarantee
 
-__all__ = ["FACTORS", "TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
+__all__ = ["FACTORS", "TIE_EXPLORATION", "TUNED_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
 
 TIE_EXPLORATION = 0.05
 """Factor of the radius of the second plan that breaks ties with ``ties="estimate"`` (docs/proofs.md, section 8)."""
 
-Level = Literal["agent", "ties", "proven", "estimate"]
-"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, the proven radius (block), or 0."""
+TUNED_EXPLORATION = 0.3
+"""Factor of the radius of the preset `tuned`, which was chosen by measurement (docs/guides/default-and-paper.md)."""
 
-FACTORS: dict[Level, float] = {"agent": 1.0, "ties": TIE_EXPLORATION, "proven": 1.0, "estimate": 0.0}
+Level = Literal["agent", "ties", "proven", "estimate", "tuned"]
+"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, the proven radius (block), 0, or for
+counts that of the preset `tuned`."""
+
+FACTORS: dict[Level, float] = {
+    "agent": 1.0,
+    "ties": TIE_EXPLORATION,
+    "proven": 1.0,
+    "estimate": 0.0,
+    "tuned": TUNED_EXPLORATION,
+}
 """Factor of the radius at each level."""
 
 _PROVEN: Radius = BlockRadius()

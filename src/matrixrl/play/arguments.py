@@ -79,6 +79,7 @@ class RunOptions(KernelOptions, total=False):
     preset: str | None
     set: str | ConfidenceSet | type[ConfidenceSet] | None
     exploration: float | None
+    optimism_budget: float | None
     delta: float | None
     known_reward: bool | None
     switch_growth: float | None

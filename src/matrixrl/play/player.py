@@ -14,16 +14,17 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.algorithm import KeptPlan
+from matrixrl.algorithms.matrix_rl.budget import Candidates
 from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL
 from matrixrl.checks import fail
 from matrixrl.core import Level
-from matrixrl.core.confidence import TIE_EXPLORATION
+from matrixrl.core.confidence import TIE_EXPLORATION, TUNED_EXPLORATION
 from matrixrl.core.greedy import tie_weights
 from matrixrl.core.models import CountModel, RidgeModel
 from matrixrl.core.sets import LIKELIHOOD_SETS
 from matrixrl.core.sets.base import split_forms
 from matrixrl.linalg import OutcomeCounts
-from matrixrl.play.compiled.arrays import Balls, Data, Kept, KLBalls, Lists, Played, World
+from matrixrl.play.compiled.arrays import Balls, Budget, Data, Kept, KLBalls, Lists, Played, World
 from matrixrl.play.results import Chunk
 from matrixrl.problems import FiniteMDP
 from matrixrl.records import FloatArray, IntArray, Plan
@@ -34,7 +35,7 @@ __all__ = ["CompiledPlayer", "why_not_compiled"]
 _LARGEST = 1 << 30  # bytes of a table
 _FEW = 64  # states; beyond them a dense P is faster as one matrix product
 _SPARSE = 8
-_LEVELS: tuple[Level, ...] = ("agent", "ties", "proven")
+_LEVELS: tuple[Level, ...] = ("agent", "ties", "tuned", "proven")
 _REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
 
@@ -56,6 +57,8 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     if algorithm.settings.explore_for == "certificate":
         return "episodes that explore for a certificate are not compiled"
     if isinstance(model, RidgeModel):
+        if algorithm.budget is not None:
+            return "an optimism budget is not compiled with balls"
         if algorithm.settings.switch_growth > 0.0:
             return "rare switching is not compiled with balls"
         reason = model.why_not_by_visits(algorithm.settings.n_episodes)
@@ -109,6 +112,7 @@ class CompiledPlayer:
         self._joint: Lists
         self._bounds: Balls | KLBalls
         self._kept: Kept
+        self._budget: Budget
 
     def prepare(self) -> None:
         """Load the loops, or compile them if they are not cached, by playing no episode at all."""
@@ -177,13 +181,14 @@ class CompiledPlayer:
         self._revision = -1  # of data that are being changed: after a failure they are taken over again
         bounds = self._bounds if learns else self._make_bounds(certifies=certifies)
         kept = self._kept if learns else self._new_kept()
+        budget = self._budget if learns else self._take_budget()
         kept.n_plans[:] = 0
         kinds = (bounds, None) if isinstance(bounds, Balls) else (None, bounds)
         weight, at = TIE if self._prefers else 0.0, np.zeros(2, dtype=np.int64)
         options = (tie_break, uniforms, weight, certifies, learns, algorithm.episode, at, played)
         lists = _loops("lists")
         while not _loops("episodes").play_episodes(
-            self._world, self._data, self._law, self._joint, *kinds, kept, *options
+            self._world, self._data, self._law, self._joint, *kinds, kept, budget, *options
         ):
             self._law = lists.make_room(self._law, task.horizon, has_extras=False)
             self._joint = lists.make_room(self._joint, 2 * task.horizon, has_extras=True)
@@ -262,11 +267,30 @@ class CompiledPlayer:
         )
         self._bounds = self._make_bounds(certifies=self._certify, n_episodes=n_episodes)
         self._kept = self._new_kept()
+        self._budget = self._take_budget()
         plan, visits = algorithm._kept.plan, algorithm._kept.sizes
         if visits is not None:
             self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
             self._kept.upper[:] = [float(np.dot(values[0], self._mdp.task.start)) for values in plan.values]
             self._kept.due[:] = model.has_grown(model.size(), visits).any(axis=1)
+            if isinstance(plan, Candidates):
+                self._budget.tuned[:], self._budget.lack[:] = plan.tuned, plan.lack
+
+    def _take_budget(self) -> Budget:
+        """Copy what the optimism budget knows, and make room for the tuned plans."""
+        rule, task, n = self._algorithm.budget, self._mdp.task, self._algorithm.n_replicas
+        n_states = 0 if rule is None else task.n_states
+        return Budget(
+            alpha=0.0 if rule is None else rule.alpha,
+            declares_start=task.start_is_declared,
+            lefts=self._algorithm.frame.lefts(),
+            charged=np.zeros(n) if rule is None else rule.charged.copy(),
+            earned=np.zeros(n) if rule is None else rule.earned.copy(),
+            first_states=np.zeros((n, n_states), dtype=np.bool_) if rule is None else rule.first_states.copy(),
+            tuned=np.zeros((n, task.horizon if n_states else 0, n_states), dtype=np.int32),
+            lack=np.zeros((n, n_states)),
+            is_tuned=np.zeros(n, dtype=np.bool_),
+        )
 
     def _refuse_impossible(self, counts: OutcomeCounts) -> None:
         """Refuse data that this P could not have produced: they come from another MDP."""
@@ -284,7 +308,8 @@ class CompiledPlayer:
 
     def _make_bounds(self, *, certifies: bool, n_episodes: int = 0) -> Balls | KLBalls:
         """Return the bounds of all pairs at the levels of the radius that are used, for so many more episodes."""
-        levels = [0, *[1] * self._prefers, *[2] * certifies]
+        has_budget = self._algorithm.budget is not None
+        levels = [0, *[1] * self._prefers, *[2] * has_budget, *[3] * (certifies or has_budget)]
         make = self._kl_balls if isinstance(self._algorithm.model, CountModel) else self._balls
         bounds = make(levels, n_episodes)
         kinds = (bounds, None) if isinstance(bounds, Balls) else (None, bounds)
@@ -324,13 +349,13 @@ class CompiledPlayer:
     def _kl_balls(self, levels: list[int], n_episodes: int) -> KLBalls:
         del n_episodes  # nothing is tabulated by visits
         confidence, (n, n_pairs) = self._algorithm.model.confidence, self._data.visits.shape
-        parts, learns, certifies = confidence.parts, self._data.learns_reward, levels[-1] == 2
+        parts, learns, certifies = confidence.parts, self._data.learns_reward, levels[-1] == 3
         own, functions = confidence.exploration**2, confidence.n_functions
         reward = np.tile(self._algorithm.unit_reward.ravel(), (n, 1))
         ones = np.ones((len(levels), n, n_pairs))
         return KLBalls(
             levels=np.array(levels),
-            scales=np.array([own, own * TIE_EXPLORATION**2, 1.0]),
+            scales=np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0]),
             log_all=confidence.log_events(parts.all_functions),
             log_optimal=confidence.log_events(parts.optimal, functions) if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,
@@ -367,7 +392,13 @@ class CompiledPlayer:
         model.take(counts, joint, levels=levels, reward_sums=data.reward_sums.copy())
         algorithm.episode += n_episodes
         algorithm.n_plans = algorithm.n_plans + kept.n_plans
+        budget, dtype = self._budget, np.min_scalar_type(self._mdp.n_actions - 1)
+        if algorithm.budget is not None:
+            rule = algorithm.budget
+            rule.charged, rule.earned = budget.charged.copy(), budget.earned.copy()
+            rule.first_states = budget.first_states.copy()
         if kept.growth > 0.0:
-            actions = kept.policy.astype(np.min_scalar_type(self._mdp.n_actions - 1))
-            plan = Plan(actions, kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64))
+            plan = Plan(kept.policy.astype(dtype), kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64))
+            if algorithm.budget is not None:
+                plan = Candidates(*plan.arrays().values(), budget.tuned.astype(dtype), budget.lack.copy())
             algorithm._kept = KeptPlan(plan, kept.visits.astype(np.float64))

@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays
+from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, Candidates, OptimismBudget
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
 from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
+from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
 from matrixrl.compilation import to_compile
 from matrixrl.core import Clock, ValueBounds, greedy_plan
-from matrixrl.core.backup import ScoredPlan
+from matrixrl.core.backup import ScoredPlan, upper_policy_values
+from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.greedy import lowest_first, random_rankings
-from matrixrl.core.models import Model, ModelContext
+from matrixrl.core.models import CountModel, Model, ModelContext
 from matrixrl.features import OneHotPhi
 from matrixrl.logs import StepLog
 from matrixrl.problems import Problem
@@ -70,6 +73,8 @@ class UCMatrixRL(FiniteAlgorithm):
 
     Attributes:
         model: The data, and the bounds that follow from them.
+        budget: The rule that chooses between the optimistic plan and the tuned one; None if the optimistic one is
+            always played.
 
     >>> from matrixrl.problems import tabular
     >>> algorithm = UCMatrixRL(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
@@ -93,6 +98,9 @@ class UCMatrixRL(FiniteAlgorithm):
     _may_count: ClassVar[bool] = True  # whether the set `tightest` may be one that counts next states
     _planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
     _scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
+    budget: OptimismBudget | None = None
+    _tuned_model: Model | None = None  # the same data with another ridge, for the tuned plan of balls
+    _played: Plan | None = None  # the plan of the steps that are learned from next, if it is known
 
     def form_for(self, problem: Problem, n_episodes: int | None = None) -> Self:
         """Return a copy for a problem, with the set and the ties that `tightest` and `auto` mean for it."""
@@ -121,22 +129,27 @@ class UCMatrixRL(FiniteAlgorithm):
         task, chosen = self.task, self.settings
         assert self.problem.features is not None
         self._set = chosen.make_set()
-        self.model = self._set.make_model(
-            ModelContext(
-                features=self.problem.features,
-                unit_reward=self.unit_reward,
-                horizon=task.horizon,
-                n_replicas=self.n_replicas,
-                delta=self.claims.model_delta,
-                exploration=chosen.exploration,
-                known_reward=bool(chosen.known_reward),
-                switch_growth=chosen.switch_growth,
-                part=self._part,
-                allowed=self.frame.allowed,
-                end_state=task.end_state,
-                blocks=task.stages.blocks,
-            )
+        context = ModelContext(
+            features=self.problem.features,
+            unit_reward=self.unit_reward,
+            horizon=task.horizon,
+            n_replicas=self.n_replicas,
+            delta=self.claims.model_delta,
+            exploration=chosen.exploration,
+            known_reward=bool(chosen.known_reward),
+            switch_growth=chosen.switch_growth,
+            part=self._part,
+            allowed=self.frame.allowed,
+            end_state=task.end_state,
+            blocks=task.stages.blocks,
         )
+        self.model = self._set.make_model(context)
+        if chosen.optimism_budget > 0.0:
+            start = task.start if task.start_is_declared else None
+            self.budget = OptimismBudget(chosen.optimism_budget, self.frame, start, self.n_replicas)
+            if not isinstance(self.model, CountModel):
+                tuned = MatrixRLSettings.resolve({"preset": "tuned", "set": "normalised"}).make_set()
+                self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
         self._kept = KeptPlan()
@@ -145,7 +158,8 @@ class UCMatrixRL(FiniteAlgorithm):
         """Plan with the actions that are allowed; a new plan is due."""
         super()._use_masks()
         self._kept, self._planned, self._scored = KeptPlan(), None, None
-        self.model.use_masks(self._part, self.frame.allowed)
+        for model in filter(None, (self.model, self._tuned_model)):
+            model.use_masks(self._part, self.frame.allowed)
 
     @property
     def _clock(self) -> Clock:
@@ -160,8 +174,16 @@ class UCMatrixRL(FiniteAlgorithm):
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
         unit, pairs = self.to_unit(steps.rewards), self._phi.pairs(steps.states, steps.actions)
-        self.model.update(pairs, steps.next_states, unit, steps.weights)
+        if self.budget is not None and isinstance(self._played, BudgetPlan):
+            self.budget.settle(self._played, steps, self._charging_bounds(), self.frame)
+        self._played = None
+        for model in filter(None, (self.model, self._tuned_model)):
+            model.update(pairs, steps.next_states, unit, steps.weights)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self._clock)
+
+    def _recall(self, plan: Plan) -> None:
+        """Take note of the plan that the steps to learn from were played with."""
+        self._played = plan
 
     def update_from_log(self, log: StepLog) -> None:
         """Learn from episodes that others recorded, and compare rewards with φ at the end."""
@@ -182,7 +204,7 @@ class UCMatrixRL(FiniteAlgorithm):
             at = (self.model.revision, self._compiles())
             if self.certifier.purpose == "certificate":
                 fresh = self.certifier.certifying_plan(rankings)
-            elif self._planned != at or self._unstarted is not None:
+            elif self._planned != at or self._unstarted is not None or self.budget is not None:
                 self._planned, self._scored = at, None
                 fresh = self.make_plan(rankings)
             else:
@@ -193,22 +215,53 @@ class UCMatrixRL(FiniteAlgorithm):
             self._kept = kept = kept.renewed(plan, self.model if switches else None, due)
             self.n_plans = self.n_plans + due
         played: Plan = kept.plan
+        if isinstance(played, Candidates):
+            assert self.budget is not None
+            played = self.budget.choose(played)
         alarm = self._rewards.alarm
         return replace(played, empty=played.empty + alarm) if alarm.any() else played
 
     def make_plan(self, rankings: FloatArray | None = None) -> Plan:
         """Return the optimistic plan for the data at hand (Algorithm 1, line 6); every plan of this class is made here.
 
+        With an optimism budget the tuned policy comes with it.
+
         Args:
             rankings: (B, A) rankings of the actions that break ties; drawn by default.
         """
-        own, preference = self._own_bounds()
         drawn = self._draw_rankings() if rankings is None else rankings
-        return greedy_plan(own, self.frame, drawn, compiled=self._compiles(), preference=preference)
+        if self.budget is not None:
+            return self._candidates(drawn)
+        own, preference = self._own_bounds()
+        return self._greedy(own, drawn, preference=preference)
+
+    def _candidates(self, rankings: FloatArray) -> Candidates:
+        """Return the optimistic plan, the tuned policy, and what that lacks in optimism at the first stage."""
+        own = self.model.bounds(self._clock, "agent")[0]
+        if self._tuned_model is None:
+            small = self.model.bounds(self._clock, "tuned")[0]
+        else:
+            small = self._tuned_model.bounds(self._clock, "agent")[0]
+        preference = None
+        if self.settings.ties == "random":
+            tuned = self._greedy(small, rankings)
+        else:  # the tuned plan breaks ties of the optimistic one, in place of a plan at a small radius
+            preference = self._empty_q()
+            tuned = self._greedy(small, rankings, q_out=preference)
+            np.clip(preference, 0.0, float(self.frame.horizon), out=preference)
+        plan = self._greedy(own, rankings, preference=preference)
+        bounds = self._charging_bounds()
+        upper = upper_policy_values(bounds, tuned.policy, plan.values, self.frame, compiled=self._compiles())
+        return Candidates(plan.policy, plan.values, plan.empty, tuned.policy, plan.values[:, 0] - upper[:, 0])
+
+    def _charging_bounds(self) -> ValueBounds:
+        """Return the bounds that the budget charges and earns with, whose surplus R(N) allows for."""
+        return self.model.bounds(self._clock, "proven" if isinstance(self.model, CountModel) else "agent")[0]
 
     def advice(self) -> Plan:
-        """Return the optimistic plan for the data at hand, ties to the lowest action."""
-        return self.make_plan(lowest_first(self.task.n_actions, self.n_replicas))
+        """Return the plan that would be played next with the data at hand, ties to the lowest action."""
+        plan = self.make_plan(lowest_first(self.task.n_actions, self.n_replicas))
+        return self.budget.choose(plan) if self.budget is not None and isinstance(plan, Candidates) else plan
 
     def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
         """Return bounds at the agent's radius, and what breaks ties before chance does."""
@@ -285,7 +338,10 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def learned(self) -> Arrays:
         """Return the data and, with rare switching, the plan that is being played."""
-        return self.model.state_dict() | self._rewards.state_dict() | self._kept_arrays()
+        arrays = self.model.state_dict() | self._rewards.state_dict() | self._kept_arrays()
+        if self._tuned_model is not None:
+            arrays |= {f"tuned_{name}": array for name, array in self._tuned_model.state_dict().items()}
+        return arrays if self.budget is None else arrays | self.budget.state_dict()
 
     def _kept_arrays(self) -> Arrays:
         """Return the plan that is being played, for saving; nothing if every episode has a new one."""
@@ -295,6 +351,8 @@ class UCMatrixRL(FiniteAlgorithm):
         if plan is None:
             policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
             plan = Plan(policy, np.zeros((n, frame.horizon + 1, frame.n_states)), np.zeros(n, dtype=np.int64))
+        if self.budget is not None and not isinstance(plan, Candidates):  # none yet, or one that certifies
+            plan = Candidates(plan.policy, plan.values, plan.empty, plan.policy, np.zeros((n, frame.n_states)))
         arrays = {f"kept_{name}": array for name, array in plan.arrays().items()}
         return arrays | {"kept_sizes": np.full_like(self.model.size(), -1.0) if sizes is None else sizes}
 
@@ -302,8 +360,26 @@ class UCMatrixRL(FiniteAlgorithm):
         """Take back what `learned` returned."""
         self.model.load_state_dict(arrays)
         self._rewards.load_state_dict(arrays)
+        if self._tuned_model is not None:
+            own = {name.removeprefix("tuned_"): array for name, array in arrays.items() if name.startswith("tuned_")}
+            self._tuned_model.load_state_dict(own)
+        if self.budget is not None:
+            self.budget.load_state_dict(arrays)
         self._kept = KeptPlan()
         if self.settings.switch_growth > 0.0 and (arrays["kept_sizes"] >= 0.0).all():
             tables = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
             plan = plan_from_arrays(tables, self._declared_frame, n_replicas=self.n_replicas)
+            if self.budget is not None:
+                plan = Candidates(plan.policy, plan.values, plan.empty, arrays["kept_tuned"], arrays["kept_lack"])
             self._kept = KeptPlan(plan, arrays["kept_sizes"].copy())
+
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
+        """Return the plan of one replica whose `arrays` were saved."""
+        plan = super().plan_from_arrays(arrays)
+        if self.budget is None or "lack" not in arrays:
+            return plan
+        check_arrays(
+            {name: arrays[name] for name in ("is_tuned", "lack")},
+            {"is_tuned": np.zeros(1, dtype=np.bool_), "lack": np.zeros((1, self.frame.n_states))},
+        )
+        return BudgetPlan(plan.policy, plan.values, plan.empty, arrays["is_tuned"], arrays["lack"])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.certifier import Certifier
+from matrixrl.algorithms.matrix_rl.budget import BudgetPlan
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
 from matrixrl.core import PolicyIntervals, ValueBounds, optimal_plan, pessimistic_values, policy_bounds
@@ -82,13 +83,19 @@ class MatrixRLCertifier(Certifier):
 
         V is that of the plan, and Q the bound of the pair from V of the next stage and the data at hand, which is that
         of the plan if no data came in since (docs/proofs.md, 7.1). An action of the plan has no gap, except that of a
-        plan that is not greedy. What is left after an episode that was ended early is a gap of all that was expected.
+        plan that is not greedy. An episode of a tuned plan is charged with what that lacked at its begin, and from the
+        first other action on as any other (7.2). What is left after an episode that was ended early is a gap of all
+        that was expected.
         """
         algorithm, values = self._algorithm, plan.values
         frame, rows = algorithm.frame, algorithm._replica
         states, actions, stages = steps.states, steps.actions, steps.actions.shape[1]
         planned = plan.policy[rows[:, None], np.arange(stages), states]
-        charged = steps.taken & (every | (planned != actions))
+        charged, lack = steps.taken & (every | (planned != actions)), 0.0
+        if isinstance(plan, BudgetPlan):
+            assert algorithm.budget is not None
+            lack = algorithm.budget.lack_of(plan, steps)
+            charged |= plan.is_tuned[:, None] & steps.taken & np.logical_or.accumulate(charged, axis=1)
         pairs = np.zeros((algorithm.n_replicas, frame.n_actions, frame.n_states), dtype=np.bool_)
         replica, stage = np.nonzero(charged)
         pairs[replica, actions[replica, stage], states[replica, stage]] = True
@@ -106,7 +113,14 @@ class MatrixRLCertifier(Certifier):
         lengths = steps.taken.sum(axis=1)
         early = (lengths < frame.horizon) & ~steps.ended.any(axis=1)
         left = values[rows, lengths, steps.next_states[rows, lengths - 1]]
-        return algorithm.task.unit * (total + np.where(early, frame.discount**lengths * left, 0.0))
+        return algorithm.task.unit * (lack + total + np.where(early, frame.discount**lengths * left, 0.0))
+
+    def own_gap(self, plan: Plan, steps: Steps) -> float:
+        """Return what a tuned plan lacked in optimism, in the environment's unit; 0 for an optimistic one."""
+        algorithm = self._algorithm
+        if algorithm.budget is None or not isinstance(plan, BudgetPlan):
+            return 0.0
+        return float(algorithm.task.unit * algorithm.budget.lack_of(plan, steps)[0])
 
     def certify(self, plan: Plan, start: Start | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).

@@ -94,7 +94,18 @@ class MatrixRLClaims(Claims):
         (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
         With logs it is the bound for N and the logged episodes together (section 14).
         """
-        return self.bound(n_episodes) if self.guarantee else None
+        if not self.guarantee:
+            return None
+        found, budget = self.bound(n_episodes), self._algorithm.budget
+        if found is None or budget is None:
+            return found
+        # docs/proofs.md, 7.2: Γ <= α (Ω + H), and Ω is at most the surplus that R(N) allows for, twice that for balls
+        both = n_episodes + self._algorithm.logged.episodes
+        growth, ends = self._algorithm.settings.switch_growth, 1.0 if isinstance(self._model, CountModel) else 2.0
+        surplus = self._model.confidence.regret_bound(both, switch_growth=growth, path_delta=1.0)
+        horizon, task = self._algorithm.frame.horizon, self._algorithm.task
+        first = 0.0 if task.start_is_declared else horizon * task.n_states
+        return float(found + budget.alpha * (ends * surplus + horizon) + first)
 
     def after_logs(self) -> Guarantee:
         """Radii hold for all data, and a log only makes widths smaller (docs/proofs.md, section 14)."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from matrixrl.checks import choice, fail
 from matrixrl.core import RADII, SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, Radius
+from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.models.sampled import COLUMN_WEIGHTS
 from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
 from matrixrl.core.sets import LIKELIHOOD_SETS, LikelihoodSet, Sandwich
@@ -30,12 +31,14 @@ OF_BALLS = ("radius", "ridge", "beta", "c", "c_core", "columns", "column_weights
 _OF_RADII = {"beta": (ConstantRadius, "constant"), "c": (PaperRadius, "theorem")}  # settings that some radii use
 
 PRESETS: dict[str, dict[str, Any]] = {
+    "budget": {"set": TIGHTEST, "radius": "block", "exploration": 1.0, "optimism_budget": 1.0},
     "optimistic": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
     "paper": {"set": "frobenius-closed", "radius": "theorem", "exploration": 1.0, "ridge": 1.0},
-    "tuned": {"set": TIGHTEST, "exploration": 0.3, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
+    "tuned": {"set": TIGHTEST, "exploration": TUNED_EXPLORATION, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
 }
-"""`optimistic` keeps every proof; `paper` has the closed form (8), with the factor H of its proof (E2), and the radius
-of the theorems; the radius of `tuned` was chosen once for the whole suite (docs/guides/default-and-paper.md)."""
+"""`budget` and `optimistic` keep every proof; `paper` has the closed form (8), with the factor H of its proof (E2), and
+the radius of the theorems; the radius of `tuned` was chosen once for the whole suite
+(docs/guides/default-and-paper.md)."""
 
 
 def _set(name: str, value: Any) -> str | ConfidenceSet:
@@ -65,8 +68,9 @@ class MatrixRLSettings(Settings):
 
     preset: str = setting(
         "optimistic",
-        "Start from optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, proven for "
-        "some constant c) or tuned (measured, not proven).",
+        "Start from budget (the tuned plan while its lack of optimism is paid for, else the optimistic one; every "
+        "proof holds), optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, "
+        "proven for some constant c) or tuned (measured, not proven).",
         one_of(PRESETS),
     )
     set: str | ConfidenceSet = setting(
@@ -82,6 +86,12 @@ class MatrixRLSettings(Settings):
     )
     exploration: float = setting(
         1.0, "Factor of √β; below 1 the guarantee is off.", real(high=1e6, remedy="1 keeps the guarantee.")
+    )
+    optimism_budget: float = setting(
+        0.0,
+        "α: play the tuned plan while what it lacks in optimism is at most α times the widths of the bounds that were "
+        "observed; the proven bound on regret grows by the factor 1 + α. 0 always plays the optimistic plan.",
+        real(high=1e6, remedy="1 is the value of preset='budget'; 0 plays the optimistic plan alone."),
     )
     delta: float = setting(
         0.05, "Probability with which the guarantee may fail.", real(high=1.0, open_ends=True, remedy="Try 0.05.")
@@ -172,6 +182,8 @@ class MatrixRLSettings(Settings):
             fail("columns", rule, self.columns, "Leave it out, or use set='normalised'.")
         if self.columns is not None and self.ties == "estimate":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
+        if self.columns is not None and self.optimism_budget > 0.0:
+            fail("optimism_budget", "must be 0 with sampled columns", self.optimism_budget, "Leave one of them out.")
         if self.columns is not None and self.explore_for == "certificate":
             rule = "must be 'regret' with sampled columns, whose bounds are estimates"
             fail("explore_for", rule, repr(self.explore_for), "Leave one of them out.")
@@ -197,7 +209,7 @@ class MatrixRLSettings(Settings):
             counts = may_count and features is not None and is_indicator(features, allowed)
             chosen = "value-targeted" if counts else "normalised"
         if ties == "auto":
-            by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset == "optimistic"
+            by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset in ("budget", "optimistic")
             ties = "estimate" if by_estimate and features is not None else "random"
         return self if (chosen, ties) == (self.set, self.ties) else replace(self, set=chosen, ties=ties)
 

@@ -27,7 +27,7 @@ from matrixrl.core.compiled.kl_ball import (
 )
 from matrixrl.core.compiled.pruned import fill_pruned_plan
 
-__all__ = ["dirichlet_excess", "fill_plan", "pessimistic_values"]
+__all__ = ["bounded_mean", "dirichlet_excess", "fill_plan", "policy_values"]
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
@@ -144,53 +144,65 @@ def fill_plan(
 
 
 @compiled
-def pessimistic_values(
+def bounded_mean(law: Any, r: int, g: int, values: Any, sign: float, top: float, gaps: Any) -> float:
+    """Return the largest (sign 1) or smallest (sign -1) mean of values (S,) by the law of a group of replica r.
+
+    `top` is the largest entry of sign·values, and `gaps` room for the entries of the group.
+    """
+    bound, _, _ = largest_mean(
+        law[FIRSTS][r, g],
+        law[LASTS][r, g],
+        law[SHARES],
+        law[STATES],
+        law[EXTRAS],
+        law[STATES],
+        values,
+        np.empty((3, 0)),
+        sign,
+        top,
+        law[EPSILON][r, g],
+        law[TOP_EPSILON][r, g],
+        0.0,
+        -np.inf,
+        gaps,
+    )
+    return float(sign * bound)
+
+
+@compiled
+def policy_values(
+    sign: float,
     law: Any,
     groups: Any,
-    least: Any,
+    reward: Any,
     r: int,
     end_state: int,
     end_values: Any,
     discount: float,
     policy: Any,
+    ceiling: Any,
     values: Any,
 ) -> None:
-    """Fill in lower bounds (H + 1, S) on the values of a policy (H, S); values[H] is read.
+    """Fill in bounds (H + 1, S) on the values of a policy (H, S), lower (sign -1) or upper ones; values[H] is read.
 
     The arguments are those of `fill_plan`, of one replica, except for:
         law: Laws of the next states of the groups, with radii that hold for all values.
-        least: (B, P) Smallest unit rewards that are believed.
+        reward: (B, P) Smallest unit rewards that are believed, or the largest ones.
         r: Replica.
+        ceiling: (H, S) Largest values; (0, 0) for H everywhere.
     """
     horizon, n_states = policy.shape
-    gaps, no_table = np.empty(_longest(law, r)), np.empty((3, 0))
+    gaps = np.empty(_longest(law, r))
     for h in range(horizon - 1, -1, -1):
         following = discount * values[h + 1]
-        top = -following.min()
+        top = following.max() if sign > 0.0 else -following.min()
         for s in range(n_states):
             p = policy[h, s] * n_states + s
-            worth = least[r, p]
+            worth = reward[r, p]
             if h < horizon - 1:
-                g = groups[p]
-                bound, _, _ = largest_mean(
-                    law[FIRSTS][r, g],
-                    law[LASTS][r, g],
-                    law[SHARES],
-                    law[STATES],
-                    law[EXTRAS],
-                    law[STATES],
-                    following,
-                    no_table,
-                    -1.0,
-                    top,
-                    law[EPSILON][r, g],
-                    law[TOP_EPSILON][r, g],
-                    0.0,
-                    -np.inf,
-                    gaps,
-                )
-                worth -= bound
-            values[h, s] = min(max(worth, 0.0), float(horizon))
+                worth += bounded_mean(law, r, groups[p], following, sign, top, gaps)
+            most = ceiling[h, s] if len(ceiling) > 0 else float(horizon)
+            values[h, s] = min(max(worth, 0.0), most)
         if end_state >= 0:
             values[h, end_state] = end_values[h]
 

@@ -108,12 +108,13 @@ class LikelihoodBounds(ValueBounds):
             is_less = self.joint.is_less
         return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
-    def compiled_policy_backup(self) -> Callable[..., None]:
+    def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None]:
         from matrixrl.core.compiled import likelihood
 
-        least = np.broadcast_to(self.least, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
+        side = self.most if sign > 0.0 else self.least
+        reward = np.broadcast_to(side, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
         law = self._as_lists(self.seen, self.lower)
-        return partial(likelihood.pessimistic_values, law, self.groups.ravel(), np.ascontiguousarray(least))
+        return partial(likelihood.policy_values, sign, law, self.groups.ravel(), np.ascontiguousarray(reward))
 
     def _as_lists(
         self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None

@@ -144,8 +144,8 @@ class CountModel(Model):
         """Return bounds on Q at a level, for data that have one of so many shares of δ."""
         confidence, seen, known_reward = self.confidence, self.counts.seen, self.context.known_reward
         n, parts = seen.totals, confidence.parts
-        scale = FACTORS[level] ** 2 * (1.0 if level == "proven" else confidence.exploration**2)
-        is_tuned = confidence.tuned and level != "proven"
+        scale = FACTORS[level] ** 2 * (1.0 if level in ("proven", "tuned") else confidence.exploration**2)
+        is_tuned = level == "tuned" or (confidence.tuned and level != "proven")
         lower = np.full(len(n), np.inf if scale > 0.0 else 0.0)  # the centre of the set has no radius
         if not is_tuned or level == "estimate":  # else plans need the number of visits alone
             log_events = confidence.log_events(parts.all_functions, shares=shares)

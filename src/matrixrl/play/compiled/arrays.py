@@ -1,15 +1,15 @@
 """Arrays that compiled episodes read and change: the MDP, the data, the bounds, the plans and the results.
 
 B replicas, P pairs of an action and a state (action-major), S states, H stages. Bounds have one entry for each level of
-the radius that is used: that of the agent, then that of ties where the estimate breaks them, then the proven one where
-episodes are certified.
+the radius that is used: that of the agent, then that of ties where the estimate breaks them, then the tuned one where
+there is an optimism budget, then the proven one where there is a budget or episodes are certified.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Balls", "Data", "KLBalls", "Kept", "Lists", "Played", "World"]
+__all__ = ["Balls", "Budget", "Data", "KLBalls", "Kept", "Lists", "Played", "World"]
 
 
 class World(NamedTuple):
@@ -86,7 +86,7 @@ class KLBalls(NamedTuple):
     """Bounds by Kullback-Leibler balls around the empirical laws of the pairs."""
 
     levels: Any  # (levels,) Number of each level in `scales`
-    scales: Any  # (3,) Factors of the radius of the agent, of ties and of certificates
+    scales: Any  # (4,) Factors of the radius of the agent, of ties, of the tuned plan and of certificates
     log_all: float  # ln(events/δ) of β_D
     log_optimal: float  # ln(events/δ) of β₁; infinite if it is not used
     log_rewards: float  # ln(events/δ) of rewards; infinite if they are known
@@ -113,6 +113,20 @@ class Kept(NamedTuple):
     measured: Any  # (B,) Whether it was; a flag, because the loops assume that there is no NaN
     n_plans: Any  # (B,) Number of plans made by these loops
     growth: float  # κ; 0 plans before every episode
+
+
+class Budget(NamedTuple):
+    """What the rule of the optimism budget knows; arrays are empty where α is 0."""
+
+    alpha: float  # α
+    declares_start: bool  # Whether an episode is charged with the mean lack over the start, and not that of its state
+    lefts: Any  # (H,) Σ γ^k over the steps from each stage on
+    charged: Any  # (B,) Γ
+    earned: Any  # (B,) Ω
+    first_states: Any  # (B, S) Which states episodes began in
+    tuned: Any  # (B, H, S) The tuned policy
+    lack: Any  # (B, S) What it lacks in optimism
+    is_tuned: Any  # (B,) Whether the last episode played it
 
 
 class Played(NamedTuple):

@@ -16,9 +16,20 @@ from matrixrl.core.compiled import backup, likelihood
 from matrixrl.core.compiled.kl_ball import largest_mean
 from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
 
-__all__ = ["AGENT", "PROVEN", "TIES", "lower_value", "plan", "refresh_all", "refresh_changed"]
+__all__ = [
+    "AGENT",
+    "PROVEN",
+    "TIES",
+    "TUNED",
+    "lower_value",
+    "plan",
+    "refresh_all",
+    "refresh_changed",
+    "upper_values",
+    "width_of",
+]
 
-AGENT, TIES, PROVEN = range(3)
+AGENT, TIES, TUNED, PROVEN = range(4)
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _LOG_TOP, _LEAST_SHARE = math.log(TOP_SHARE), min(TOP_SHARE, NO_BET_SHARE)
 _REST = 1.0 - TOP_SHARE - NO_BET_SHARE
@@ -106,7 +117,7 @@ def _refresh_kl(data: Any, law: Any, joint: Any, kl: Any, b: int, pair: int, n_s
         of_all = kl.log_all + excess
         of_optimal, at_top = kl.log_optimal + bet_gain, kl.log_optimal - _LOG_TOP
         of_rewards, rewards_at_top = kl.log_rewards + bet_gain, kl.log_rewards - _LOG_TOP
-        if kl.tuned and level != PROVEN:
+        if level == TUNED or (kl.tuned and level != PROVEN):
             of_all, of_optimal, of_rewards = gain, gain, gain
             at_top, rewards_at_top = np.inf, np.inf
         kl.top[m, b, pair] = scale * at_top / n
@@ -188,7 +199,8 @@ def plan(
         at_top = kl.no_top if data.learns_reward else kl.top[level]
         of_states = _law(law, kl.upper[level], at_top, np.zeros((len(data.visits), 1)))
         of_both = _law(joint, kl.joint[level], kl.top[level], data.paid)
-        joint_is_less = joint.firsts.shape[1] > 0 and kl.tuned and kl.levels[level] != PROVEN
+        is_tuned = kl.levels[level] == TUNED or (kl.tuned and kl.levels[level] != PROVEN)
+        joint_is_less = joint.firsts.shape[1] > 0 and is_tuned
         laws = of_states, of_both, joint_is_less, np.arange(len(world.reward))
         most = kl.most[level]
         likelihood.fill_plan(1.0, *laws, most, b, of_actions, *ends, values, policy, preference, weight, q_out)
@@ -202,8 +214,28 @@ def lower_value(world: Any, data: Any, law: Any, balls: Any, kl: Any, b: int, po
     if kl is not None:
         lists, groups = _law(law, kl.lower, kl.no_top, np.zeros((len(data.visits), 1))), np.arange(len(world.reward))
         ends = world.end_state, world.end_values, world.discount
-        likelihood.pessimistic_values(lists, groups, kl.least, b, *ends, policy, values)
+        likelihood.policy_values(-1.0, lists, groups, kl.least, b, *ends, policy, np.zeros((0, 0)), values)
     return float(np.dot(values[0], world.start))
+
+
+@compiled
+def upper_values(world: Any, data: Any, law: Any, kl: Any, b: int, policy: Any, ceiling: Any, values: Any) -> None:
+    """Fill in `core.backup.upper_policy_values` (H + 1, S) of a policy (H, S) at the proven radius."""
+    lists, groups = _law(law, kl.lower, kl.no_top, np.zeros((len(data.visits), 1))), np.arange(len(world.reward))
+    ends = world.end_state, world.end_values, world.discount
+    likelihood.policy_values(1.0, lists, groups, kl.most[-1], b, *ends, policy, ceiling, values)
+
+
+@compiled
+def width_of(data: Any, law: Any, kl: Any, b: int, pair: int, following: Any) -> float:
+    """Return the distance of the bounds on r + P V of a pair at the proven radius, V the values (S,) that follow."""
+    width = kl.most[-1, b, pair] - kl.least[b, pair]
+    if len(following) > 0:
+        lists = _law(law, kl.lower, kl.no_top, np.zeros((len(data.visits), 1)))
+        gaps = np.empty(law.lasts[b, pair] - law.firsts[b, pair])
+        width += likelihood.bounded_mean(lists, b, pair, following, 1.0, following.max(), gaps)
+        width -= likelihood.bounded_mean(lists, b, pair, following, -1.0, -following.min(), gaps)
+    return float(width)
 
 
 @compiled

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.compilation import compiled, inlined, lean
-from matrixrl.play.compiled.bounds import lower_value, plan, refresh_changed
+from matrixrl.play.compiled.bounds import lower_value, plan, refresh_changed, upper_values, width_of
 from matrixrl.play.compiled.lists import count_outcome, has_room
 
 __all__ = ["play_episodes"]
@@ -133,6 +133,41 @@ def _learn(
 
 
 @compiled
+def _chooses_tuned(world: Any, budget: Any, b: int, horizon: int) -> bool:
+    """Return whether the next episode of replica b plays the tuned plan, as `OptimismBudget.choose` says."""
+    expected = 0.0
+    if budget.declares_start:
+        expected = np.dot(budget.lack[b], world.start)
+    else:
+        for s in range(len(world.start)):
+            if budget.first_states[b, s]:
+                expected = max(expected, budget.lack[b, s])
+    return budget.charged[b] + expected <= budget.alpha * (budget.earned[b] + horizon)
+
+
+@compiled
+def _settle(
+    world: Any, data: Any, law: Any, kl: Any, budget: Any, b: int, values: Any, states: Any, actions: Any
+) -> None:
+    """Charge the episode of replica b and add its widths to Ω, as `OptimismBudget.settle` does."""
+    horizon, n_states = len(actions), len(world.start)
+    if budget.is_tuned[b]:
+        mean = np.dot(budget.lack[b], world.start)
+        budget.charged[b] += mean if budget.declares_start else budget.lack[b, states[0]]
+    if not budget.declares_start:
+        budget.first_states[b, states[0]] = True
+    total, weight = 0.0, 1.0
+    for h in range(horizon):
+        if states[h] != world.end_state:
+            pair = actions[h] * n_states + states[h]
+            following = world.discount * values[h + 1] if h < horizon - 1 else values[0, :0]
+            width = width_of(data, law, kl, b, pair, following)
+            total += weight * min(max(width, 0.0), budget.lefts[h])
+        weight *= world.discount
+    budget.earned[b] += total
+
+
+@compiled
 def play_episodes(
     world: Any,
     data: Any,
@@ -141,6 +176,7 @@ def play_episodes(
     balls: Any,
     kl: Any,
     kept: Any,
+    budget: Any,
     ties: Any,
     uniforms: Any,
     weight: float,
@@ -154,12 +190,13 @@ def play_episodes(
 
     Args:
         world: The MDP.
-        data: What was learned; changed in place, as are the next six arguments.
+        data: What was learned; changed in place, as are the next seven arguments.
         law: Laws of next states.
         joint: Joint laws of reward and next state; firsts is (B, 0) where they are not used.
         balls: Bounds by balls around M_n, or None.
         kl: Bounds by likelihood sets, or None.
         kept: Plans that are being played.
+        budget: The optimism budget; its α is 0 where there is none.
         ties: (B, n, A) Numbers that break the ties that are left; each plan takes the next ones.
         uniforms: (B, n, D) Random numbers: first state, next states, and coins for noisy rewards.
         weight: Factor of the small-radius Q in breaking ties; 0 if it is not used.
@@ -176,22 +213,28 @@ def play_episodes(
     preference = np.zeros((1, horizon, n_pairs)) if prefers else nothing
     has_joint = joint.firsts.shape[1] > 0
     # Positions of the levels of the radius; not literals, for each of which numba would compile the plan again.
-    agent, tied, proven = np.int64(0), np.int64(1), np.int64(prefers) + 1
+    has_budget = budget.alpha > 0.0
+    agent, tied, tuned = np.int64(0), np.int64(1), np.int64(prefers) + 1
+    proven = tuned + np.int64(has_budget)
     for b in range(at[0], n_replicas):
         policy, optimistic = kept.policy[b : b + 1], kept.values[b : b + 1]
         for i in range(at[1], n_episodes):
             if learns and not (has_room(law, horizon) and (not has_joint or has_room(joint, 2 * horizon))):
                 at[0], at[1] = b, i
                 return False
-            if kept.due[b] or certifies:
+            if kept.due[b] or certifies or has_budget:
                 refresh_changed(data, law, joint, balls, kl, b, n_states)
             if kept.due[b]:
-                if prefers:
+                ranks = ties[b, kept.n_plans[b]]
+                if has_budget:
+                    quick = budget.tuned[b : b + 1]
+                    plan(world, data, law, joint, balls, kl, tuned, b, ranks, nothing, 0.0, values, quick, preference)
+                if prefers and not has_budget:
                     plan(world, data, law, joint, balls, kl, tied, b, no_ties, nothing, 0.0, values, other, preference)
+                if prefers:
                     for h in range(horizon):
                         for p in range(n_pairs):
                             preference[0, h, p] = min(max(preference[0, h, p], 0.0), float(horizon))
-                ranks = ties[b, kept.n_plans[b]]
                 plan(
                     world, data, law, joint, balls, kl, agent, b, ranks, preference, weight, optimistic, policy, nothing
                 )
@@ -200,20 +243,33 @@ def play_episodes(
                 kept.measured[b] = False
                 kept.due[b] = kept.growth == 0.0
                 kept.n_plans[b] += 1
+                if has_budget and kl is not None:
+                    upper_values(world, data, law, kl, b, budget.tuned[b], optimistic[0], values[0])
+                    budget.lack[b] = optimistic[0, 0] - values[0, 0]
+            played_policy = policy[0]
+            if has_budget:
+                is_tuned = _chooses_tuned(world, budget, b, horizon)
+                if is_tuned != budget.is_tuned[b]:
+                    budget.is_tuned[b] = is_tuned
+                    kept.measured[b] = False
+                if is_tuned:
+                    played_policy = budget.tuned[b]
             played.upper[b, i] = kept.upper[b]
             if certifies:
-                played.certified[b, i, 0] = lower_value(world, data, law, balls, kl, b, policy[0], values[0])
+                played.certified[b, i, 0] = lower_value(world, data, law, balls, kl, b, played_policy, values[0])
                 plan(world, data, law, joint, balls, kl, proven, b, no_ties, nothing, 0.0, values, other, nothing)
                 played.certified[b, i, 1] = np.dot(values[0, 0], world.start)
             if world.every > 0 and (began + i) % max(world.every, 1) == 0:
                 if not kept.measured[b]:
-                    kept.regret[b] = _regret(world, policy[0], values[0])
+                    kept.regret[b] = _regret(world, played_policy, values[0])
                     kept.measured[b] = True
                 played.regret[b, i] = kept.regret[b]
             if not learns:
                 continue
             states, actions = played.states[b, i], played.actions[b, i]
-            _draw(world, policy[0], uniforms[b, i], states, actions)
+            _draw(world, played_policy, uniforms[b, i], states, actions)
+            if has_budget and kl is not None:
+                _settle(world, data, law, kl, budget, b, optimistic[0], states, actions)
             coins = uniforms[b, i, horizon + 1 :]
             played.returns[b, i], played.lengths[b, i] = _learn(
                 world, data, law, joint, kept, b, states, actions, coins

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from matrixrl.checks import fail, fits_memory, real_numbers, shown
 from matrixrl.features import OneHotPhi, Phi, TablePhi
-from matrixrl.records import IntArray
+from matrixrl.records import BoolArray, IntArray
 
 __all__ = ["Stages", "read_stages"]
 
@@ -57,12 +57,10 @@ class Stages:
         """Number of inner actions C·A."""
         return self.n_classes * self.n_own
 
-    @property
-    def blocks(self) -> IntArray | None:
-        """(H, 2) First inner action of each stage, and the one after its last; None if all stages share their laws."""
-        if self.n_classes == 1:
-            return None
-        firsts = self.first(np.arange(len(self.classes)))
+    @cached_property
+    def choices(self) -> IntArray:
+        """(H, 2) First inner action of each stage, and the one after its last."""
+        firsts = np.asarray(self.classes, dtype=np.int64) * self.n_own
         return np.stack([firsts, firsts + self.n_own], axis=1)
 
     def first(self, stage: Any) -> Any:
@@ -97,6 +95,14 @@ class Stages:
         for h in range(horizon):
             found[h, self.block(h)] = policy[h]
         return found
+
+    def mask(self, own: BoolArray, stage: int) -> BoolArray:
+        """Return a mask (A,) of the actions of a stage as one of the inner actions (C·A,)."""
+        if self.n_classes == 1:
+            return own
+        mask = np.zeros(self.n_inner, dtype=np.bool_)
+        mask[self.block(stage)] = own
+        return mask
 
     def at_stages(self, table: Any) -> Any:
         """Return what a table (…, H, C·A, S) has for the actions of each stage: (…, H, A, S)."""

@@ -134,7 +134,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 part=self._part,
                 allowed=self.frame.allowed,
                 end_state=task.end_state,
-                blocks=task.stages.blocks,
+                choices=task.choices,
             )
         )
         self._phi = self.problem.features.phi

@@ -10,9 +10,9 @@ from scipy import sparse
 from continuum import line
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, from_gymnasium, make, solve
 from matrixrl.errors import CheckpointError
-from matrixrl.problems import MDPEnv, differing_fields, fingerprint, read_problem
+from matrixrl.problems import MDPEnv, fingerprint, read_problem
 from matrixrl.problems.serialization import save_problem, unpack_problem
-from small_worlds import calendar
+from small_worlds import calendar, same_problem
 from worlds import Hidden
 
 S, A, H = 3, 2, 4
@@ -28,27 +28,6 @@ WEEK = [0, 0, 1, 1]
 def allowed_at(problem, state, stage):
     """Return which actions (A,) a state allows at a stage."""
     return problem.task.allowed[state, slice(*problem.task.choices[stage])]
-
-
-def same_problem(one, other):
-    """Say whether two fingerprints have the same fields, and the same numbers in each."""
-    strict = {name: [float("nan") if x is None else x for x in one[name]] for name in one}
-    return (
-        one.keys() == other.keys()
-        and not differing_fields(one, other)
-        and all(
-            np.allclose(
-                strict[name],
-                [float("nan") if x is None else x for x in other[name]],
-                rtol=1e-9,
-                atol=1e-9,
-                equal_nan=True,
-            )
-            if len(one[name]) == len(other[name])
-            else False
-            for name in one
-        )
-    )
 
 
 def matrix(law):

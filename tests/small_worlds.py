@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.problems import EmbeddedMDP, FiniteMDP, low_rank, tabular
+from matrixrl.problems import EmbeddedMDP, FiniteMDP, differing_fields, low_rank, tabular
 from matrixrl.records import Steps
 
 WORLDS = {
@@ -17,6 +17,12 @@ WORLDS = {
         n_states=12, n_actions=3, d=3, d_psi=4, horizon=4, orthonormal=True, seed=seed
     ),
 }
+
+
+def same_problem(one, other):
+    """Say whether two fingerprints have the same fields, and the same number in each."""
+    both_or_none = all((one[name] is None) == (other.get(name) is None) for name in one)
+    return one.keys() == other.keys() and both_or_none and not differing_fields(one, other)
 
 
 @dataclass

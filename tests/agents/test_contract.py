@@ -340,7 +340,7 @@ def test_many_open_episodes_are_updates_of_the_algorithm(case, late):
                 stage, action = episodes[i].stage, episodes[i].act(obs)
                 state = np.asarray(agent.problem.state("obs", obs))
                 inner = int(other.act(plans[i], stage, state[None])[0])
-                assert agent.problem.own_number(inner) == agent.problem.action("action", action)
+                assert inner == agent.problem.action("action", action, stage)
                 episodes[i].observe(obs, action, reward, following)
                 told[i].append((state, inner, reward, np.asarray(agent.problem.state("obs", following))))
 

@@ -71,7 +71,7 @@ def played_at_random(env, n_steps, settings=SMALL):
         obs, done, rows = env.reset(seed=seed)[0], False, []
         while not done and len(rows) < agent.problem.task.horizon:
             number = int(rng.integers(agent.problem.actions.size))
-            next_obs, reward, ended, cut, _ = env.step(agent.problem.own_action(number))
+            next_obs, reward, ended, cut, _ = env.step(agent.problem.env_action(number))
             rows.append((np.asarray(obs, float), number, float(reward), np.asarray(next_obs, float), ended))
             obs, done = next_obs, ended or cut
         columns = [np.array(column)[None] for column in zip(*rows, strict=True)]

@@ -134,7 +134,7 @@ def test_logs_have_continuous_actions_as_numbers_of_the_environment(tmp_path):
     agent.learn(n_episodes=2)
     assert agent.export(file) == 60
     rows = np.genfromtxt(file, delimiter=",", names=True)
-    played = np.array([agent.problem.own_action(int(n)) for n in agent._seen.all()[0].actions])
+    played = np.array([agent.problem.env_action(int(n)) for n in agent._seen.all()[0].actions])
     np.testing.assert_allclose(np.stack([rows["action_0"], rows["action_1"]], axis=1), played, atol=1e-7)
     other = KernelControl(TwoForces(), seed=1)
     other.learn_from(str(file), verbose=False)

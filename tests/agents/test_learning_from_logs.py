@@ -35,9 +35,10 @@ def record(case, n_episodes, seed=5, most=None):
         obs, _ = env.reset(seed=seed if episode == 0 else None)
         for step in range(min(horizon, most or horizon)):
             obs = np.array(obs)
-            allowed = problem.allowed_at(problem.state("obs", obs), step) if obs.ndim == 0 else None
-            possible = np.arange(problem.actions.size) if allowed is None else np.flatnonzero(allowed)
-            action = problem.actions.decode(int(possible[rng.integers(len(possible))]))
+            possible = np.arange(*problem.task.choices[step])
+            if problem.task.allowed is not None:
+                possible = possible[problem.task.allowed[problem.state("obs", obs), possible]]
+            action = problem.env_action(int(possible[rng.integers(len(possible))]))
             following, reward, terminated, _, _ = env.step(action)
             rows.append((episode, step, obs, action, float(reward), np.array(following), terminated))
             obs = following

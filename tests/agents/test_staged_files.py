@@ -94,7 +94,7 @@ def test_the_same_of_an_endless_problem(changes, words, tmp_path):
 
 
 def test_an_action_of_another_stage_is_refused(tmp_path):
-    """Actions of the file are those of the problem; adding A would give the inner one of the next class."""
+    """Adding A to an action gives one of another class of stages."""
     _, data = saved(tmp_path, world="free", known_reward=False)
     name = "episodes_actions"
     good = array(data, name)
@@ -102,11 +102,7 @@ def test_an_action_of_another_stage_is_refused(tmp_path):
         for other in ((good[place] + A) % (3 * A), (good[place] + 2 * A) % (3 * A)):
             bad = good.copy()
             bad[place] = other
-            refuse(
-                tmp_path,
-                changed(data, {f"{name}.npy": npy(bad)}),
-                "of their stages|action must be in",
-            )
+            refuse(tmp_path, changed(data, {f"{name}.npy": npy(bad)}), "action must be in")
     bad = good.copy()
     bad[0] = 3 * A
     refuse(tmp_path, changed(data, {f"{name}.npy": npy(bad)}), "action")
@@ -117,7 +113,7 @@ def test_a_question_about_an_action_that_does_not_exist_is_refused(name, tmp_pat
     _, data = saved(tmp_path)
     bad = array(data, f"episodes_{name}").copy()
     bad[-1] += A
-    refuse(tmp_path, changed(data, {f"episodes_{name}.npy": npy(bad)}), "action must be in 0 … 2|advised|answer")
+    refuse(tmp_path, changed(data, {f"episodes_{name}.npy": npy(bad)}), "action must be in 6 … 8")
 
 
 @pytest.mark.parametrize(

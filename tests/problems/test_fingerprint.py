@@ -10,31 +10,11 @@ from scipy import sparse
 
 from continuum import aims, hats, line
 from matrixrl import FiniteMDP, Task, make
-from matrixrl.problems import differing_fields, fingerprint, low_rank
+from matrixrl.problems import fingerprint, low_rank
 from matrixrl.problems.continuous import read_continuous
+from small_worlds import same_problem
 
 S, A, H = 4, 2, 5
-
-
-def same_problem(one, other):
-    """Say whether two fingerprints have the same fields, and the same numbers in each."""
-    strict = {name: [float("nan") if x is None else x for x in one[name]] for name in one}
-    return (
-        one.keys() == other.keys()
-        and not differing_fields(one, other)
-        and all(
-            np.allclose(
-                strict[name],
-                [float("nan") if x is None else x for x in other[name]],
-                rtol=1e-9,
-                atol=1e-9,
-                equal_nan=True,
-            )
-            if len(one[name]) == len(other[name])
-            else False
-            for name in one
-        )
-    )
 
 
 def table():

@@ -9,34 +9,13 @@ from scipy import sparse
 
 from continuum import line
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, from_gymnasium, make, solve
-from matrixrl.problems import MDPEnv, differing_fields, fingerprint, read_problem
+from matrixrl.problems import MDPEnv, fingerprint, read_problem
 from matrixrl.problems.serialization import save_problem, unpack_problem
-from small_worlds import masked_mdp
+from small_worlds import masked_mdp, same_problem
 
 P = np.full((3, 2, 3), 1.0 / 3.0)
 R = np.full((3, 2), 0.5)
 ALLOWED = np.array([[True, True], [True, False], [False, True]])
-
-
-def same_problem(one, other):
-    """Say whether two fingerprints have the same fields, and the same numbers in each."""
-    strict = {name: [float("nan") if x is None else x for x in one[name]] for name in one}
-    return (
-        one.keys() == other.keys()
-        and not differing_fields(one, other)
-        and all(
-            np.allclose(
-                strict[name],
-                [float("nan") if x is None else x for x in other[name]],
-                rtol=1e-9,
-                atol=1e-9,
-                equal_nan=True,
-            )
-            if len(one[name]) == len(other[name])
-            else False
-            for name in one
-        )
-    )
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def other_value(option, n_states, n_actions):
 
 
 def facts(problem):
-    parts = [*fingerprint(problem.task).values(), [problem.task.start_is_declared]]
+    parts = [list(fingerprint(problem.task).values()), [problem.task.start_is_declared]]
     if problem.features is not None:
         parts += [problem.features.phi.at(np.arange(2)).ravel(), problem.features.psi.rows(np.arange(2)).ravel()]
     return np.concatenate([np.array(part, dtype=np.float64) for part in parts])  # NaN for None

@@ -55,7 +55,7 @@ def test_compiled_numpy_and_agents_play_the_same(name, settings):
     steps = agent._seen.all()[0]
     np.testing.assert_allclose(steps.returns(mdp.task.discount), history.returns, **SAME)
     plan = agent.algorithm.plan()
-    value = float(evaluate(mdp, agent.problem.own_number(plan.policy[0]))[0] @ mdp.task.start)
+    value = float(evaluate(mdp, mdp.stages.own(plan.policy[0]))[0] @ mdp.task.start)
     regret = solve(mdp).start_value - value - mdp.task.tail * mdp.task.reward_range[0]
     again = MatrixRL(mdp, seed=4, n_episodes=count, **settings)
     again.learn(count)

@@ -62,7 +62,7 @@ def predict(self: Agent, obs: Any, stage: int | None = None, *, episode: OpenEpi
     h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
     state = np.asarray(self.problem.state("obs", obs))
     action = self._algorithm.act(certificates.estimated_plan(self), h, state[None], explore=False)
-    return self.problem.own_action(int(action[0]))
+    return self.problem.env_action(int(action[0]))
 
 
 def greedy(self: Agent, *, start: Any = None) -> Policy:
@@ -155,12 +155,9 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     """
     certificates.check_certifies(self, "compare")
     sizes = numbering(self, "compare")
-    tables = read_actions("policy", policy, sizes), read_actions("incumbent", incumbent, sizes)
-    for name, table in zip(("policy", "incumbent"), tables, strict=True):
-        self._algorithm.masks.check_policy(name, table)
+    given = {"policy": read_actions("policy", policy, sizes), "incumbent": read_actions("incumbent", incumbent, sizes)}
+    tables = [self._algorithm.masks.read_policy(name, table) for name, table in given.items()]
     first, of_start = self._ledger.start() if start is None else self._ledger.named_start(start)
-    stages = self.problem.task.stages
-    tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])  # the ledger has inner ones too
     certificates.heed_masks(self)
     found = self._algorithm.certifier.bound_policies(tables[0][None], tables[1][None], first)
     first_bounds, second_bounds = (
@@ -214,12 +211,12 @@ def action_tables(self: Agent, ahead: PlannedAhead) -> ActionTables:
     forbidden = np.isneginf(_own(scores, algorithm))
     least, most = task.unit * least + low, task.unit * (most + after) + low
     least[forbidden] = most[forbidden] = np.nan
-    policy = algorithm.problem.own_number(algorithm.policy_table(permitted(algorithm, plan))[0])
+    policy = task.stages.own(algorithm.policy_table(permitted(algorithm, plan))[0])
     return ActionTables(np.asarray(policy), _own(scores, algorithm), least, most)
 
 
 def _own(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
-    """Return a table (1, H, A, S) of inner actions as (H, S, A) of a user's actions."""
+    """Return a table (1, H, A, S) as (H, S, A), with the actions of each stage only."""
     own: FloatArray = algorithm.task.stages.at_stages(table[0])
     return np.ascontiguousarray(own.transpose(0, 2, 1))
 
@@ -238,6 +235,6 @@ def numbering(self: Agent, call: str) -> PolicySpace:
 
 
 def named_policy(self: Agent, table: IntArray, words: str, **proof: Any) -> Policy:
-    """Return the policy of a table (H, S) of inner actions, which says by what, on and from what it was learned."""
+    """Return the policy of a table (H, S) of a plan, which says by what, on and from what it was learned."""
     origin = f"{self._algorithm.name} on {self.problem.name[:100]}, {self.n_episodes} episodes"
-    return numbering(self, "policy").policy(self.problem.own_number(table), f"{origin}: {words}", **proof)
+    return numbering(self, "policy").policy(self.problem.task.stages.own(table), f"{origin}: {words}", **proof)

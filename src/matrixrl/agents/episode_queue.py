@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from matrixrl.agents import ask_and_tell
 from matrixrl.agents.episodes import Advised, OpenEpisode
 from matrixrl.archive import check_arrays
-from matrixrl.checks import index
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.play.engine import Finished
@@ -200,7 +199,7 @@ class EpisodeQueue:
         if questions:
             arrays["advised_states"] = np.array([one.state for one in questions])
         if any(one.among is not None for one in questions):
-            actions = np.arange(self._agent.problem.actions.size)
+            actions = np.arange(self._agent.problem.task.n_actions)
             arrays["advised_among"] = np.array([np.isin(actions, one.among or ()) for one in questions])
         if any(e.stage for e in episodes):
             for name in _STEPS:
@@ -223,9 +222,6 @@ class EpisodeQueue:
             for one in plans
         ]
 
-        def action(value: Any) -> int:
-            return index("action", value, size=problem.actions.size, remedy="It is damaged.")
-
         states: Iterator[Any] = iter(own.get("advised_states", ()))
         among = iter(own.get("advised_among", np.zeros((len(own["number"]), 0), dtype=np.bool_)))
         for i, end in enumerate(np.cumsum(own["length"]).tolist()):
@@ -233,18 +229,19 @@ class EpisodeQueue:
             episode = OpenEpisode(agent, made[row["plan"]], row["number"], row["planned_after"])
             episode._off_plan, episode._is_certifying = row["off_plan"], row["certifying"]
             for k in range(end - row["length"], end):
-                state, following = (problem.inner_state("state", own[name][k]) for name in ("states", "next_states"))
-                episode.data.append(
-                    state, action(own["actions"][k]), problem.reward(float(own["rewards"][k])), following, False
-                )
+                state, following = (problem.saved_state("state", own[name][k]) for name in ("states", "next_states"))
+                action = problem.saved_action("action", own["actions"][k], episode.stage)
+                episode.data.append(state, action, problem.reward(float(own["rewards"][k])), following, False)
             episode.data.terminated = row["terminated"]
             self.add(episode)
             if row["waiting"]:
                 self.wait(episode)
             if row["advised"] != _NO_ADVICE:
-                asked = np.asarray(problem.inner_state("state", next(states))).tolist()
+                asked = np.asarray(problem.saved_state("state", next(states))).tolist()
                 few, now = tuple(action_list(next(among))) or None, row["asked_at"]
-                chosen, planned = action(row["advised"]), action(row["planned"])
+                chosen, planned = (
+                    problem.saved_action("action", row[name], episode.stage) for name in ("advised", "planned")
+                )
                 now = None if np.isnan(now) else now
                 episode._advised = Advised(episode.stage, asked, chosen, planned, few, now)
 
@@ -258,7 +255,7 @@ class EpisodeQueue:
             task.state_dtype if isinstance(task, FunctionalTask) else np.int64 if isinstance(task, Task) else np.float64
         )
         kinds = dict(zip(_STEPS, (kind, np.int64, np.float64, kind), strict=True))
-        n_asked, n_actions = int((own["advised"] != _NO_ADVICE).sum()), self._agent.problem.actions.size
+        n_asked, n_actions = int((own["advised"] != _NO_ADVICE).sum()), task.n_actions
         among = own.get("advised_among", np.empty((n_asked, n_actions), dtype=np.bool_))
         lengths, numbers, after = own["length"], own["number"], own["planned_after"]
         fits = (

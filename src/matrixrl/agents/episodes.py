@@ -28,15 +28,15 @@ class Advised(NamedTuple):
 
     stage: int  # Stage of the question
     state: Any  # State of the question, as plain numbers
-    action: int  # Answer, counted from 0
+    action: int  # Answer, as the task counts actions
     planned: int  # Action of the plan, which is the answer unless it was not allowed just then
-    # Actions that the answer was chosen from, counted from 0; None for all that are allowed in the state
+    # Actions that the answer was chosen from; None for all that are allowed in the state
     among: tuple[int, ...] | None = None
     now: float | None = None  # Time of the question
 
 
 class _Step(NamedTuple):
-    """One step: state, inner action, reward in the environment's unit, next state, whether it terminated."""
+    """One step: state, action, reward in the environment's unit, next state, whether it terminated."""
 
     state: Any
     action: int
@@ -84,7 +84,7 @@ class OpenEpisode:
         self._agent = agent
         self._plan = plan
         self._planned_after = planned_after  # number of episodes that were learned from when it was begun
-        self.data = StepBuffer(agent.problem)
+        self.data = StepBuffer()
         self._timed_out = False
         self._off_plan = False
         self._certificate: Certificate | None = None
@@ -141,7 +141,7 @@ class OpenEpisode:
         state = self._state(obs)
         asked = None if now is None else number("now", now, remedy="Give a time as a number.")
         among = None if allowed is None else self.algorithm.masks.narrower(state, self.stage, allowed)
-        return problem.own_action(self._answer(state, among, asked))
+        return problem.env_action(self._answer(state, among, asked))
 
     def note_answer(self, obs: Any, action: Any, *, allowed: Any = None) -> None:
         """Take note of an answer that was given from a copy of the plan, as if `act` had been called here.
@@ -153,7 +153,7 @@ class OpenEpisode:
         """
         self._check_unfinished("note_answer")
         problem = self._agent.problem
-        state, chosen = self._state(obs), problem.action("action", action)
+        state, chosen = self._state(obs), problem.action("action", action, self.stage)
         self.algorithm.masks.check_action(state, self.stage, chosen)
         among = None if allowed is None else self.algorithm.masks.narrower(state, self.stage, allowed)
         if among is not None and not among[chosen]:
@@ -258,7 +258,7 @@ class OpenEpisode:
         state = problem.state("obs", obs)
         if stage == 0:
             check_first_state(self._agent.problem, state)
-        chosen = problem.action("action", action)
+        chosen = problem.action("action", action, stage)
         self.algorithm.masks.check_action(state, stage, chosen)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
@@ -307,9 +307,8 @@ class OpenEpisode:
         if isinstance(problem.task, (Task, FunctionalTask)) and problem.task.end_state is None:
             rule = "needs a problem with an end state, to which a step that timed out leads"
             fail("time_out", rule, "one without", "Build the Task or FiniteMDP with end_state=….")
-        state = problem.inner_state("state", kept.state)
-        inner = problem.inner_number(kept.action, kept.stage)
-        paid = problem.reward(self._default_reward(state, inner, reward))
+        state = problem.saved_state("state", kept.state)
+        paid = problem.reward(self._default_reward(state, kept.action, reward))
         return _Step(state, kept.action, paid, problem.state_after_end(state), ended=True)
 
     def _default_reward(self, state: Any, action: int, given: float | None) -> float:
@@ -350,8 +349,7 @@ class OpenEpisode:
         kept, stage = self._advised, len(self.data.actions)
         plain = state if type(state) is int else np.asarray(state).tolist()  # arrays do not compare to one answer
         if kept is None or kept.stage != stage or kept.state != plain:
-            inner = int(self.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)[0])
-            action = self._agent.problem.own_number(inner)
+            action = int(self.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)[0])
             self._advised = kept = Advised(stage, plain, action, action)
         return kept
 

@@ -123,11 +123,11 @@ def _action(agent: Agent, episode: OpenEpisode | None, obs: Any, info: dict[str,
     masks = agent.algorithm.masks
     if episode is not None:
         state = episode._state(obs)
-        return agent.problem.own_action(episode._answer(state, masks.among(state, episode.stage, info)))
+        return agent.problem.env_action(episode._answer(state, masks.among(state, episode.stage, info)))
     known = info.get("action_mask")
     if known is None:
         known = masks.at(agent.problem.state("obs", obs), 0)
-    return agent.problem.own_action(0 if known is None else int(np.argmax(known)))
+    return agent.problem.env_action(0 if known is None else int(np.argmax(known)))
 
 
 def _per_env(env: VectorEnv[Any, Any, Any], obs: Any, infos: Any) -> tuple[list[Any], list[dict[str, Any]]]:

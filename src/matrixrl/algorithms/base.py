@@ -356,7 +356,7 @@ class Algorithm(ABC):
 
         An interrupt comes between two calls of `update`; `restore` then goes back to the state before.
         """
-        log = replace(log, actions=self.problem.inner_number(log.actions, log.stages))
+        log = replace(log, actions=self.problem.task.stages.inner(log.actions, log.stages))
         for part in log.parts(self.steps_at_once):
             self.update(part.steps(), self._plan_for_log(), n_episodes=part.n_episodes)
             self.logged = Logged(self.logged.episodes + part.n_episodes, self.logged.steps + part.n_steps)

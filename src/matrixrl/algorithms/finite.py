@@ -91,7 +91,7 @@ class FiniteAlgorithm(Algorithm):
             task.end_state,
             (0.0 - task.reward_range[0]) / task.unit,
             allowed=self.masks.by_action,
-            blocks=task.stages.blocks,
+            choices=task.choices,
             discount=task.discount,
         )
         self._replica = np.arange(self.n_replicas)
@@ -186,12 +186,12 @@ class FiniteAlgorithm(Algorithm):
     def _draw_actions(self, rng: np.random.Generator) -> IntArray:
         """Return one action for each stage and state (H, S), drawn uniformly among those allowed."""
         frame, allowed = self.frame, self.frame.allowed
-        if frame.blocks is None:
+        if frame.has_all:
             return random_actions(rng, (frame.horizon, frame.n_states), frame.n_actions, allowed)
         drawn = [
             first
             + random_actions(rng, (frame.n_states,), stop - first, None if allowed is None else allowed[first:stop])
-            for first, stop in frame.blocks.tolist()
+            for first, stop in frame.choices.tolist()
         ]
         return np.stack(drawn)
 

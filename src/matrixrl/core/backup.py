@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ class Frame:
             is no such state.
         end_reward: Unit reward of the end state.
         allowed: (A, S) Allowed actions of each state, at least one; None if all are.
-        blocks: (H, 2) First action that each stage has, and the one after its last; None if all stages have all.
+        choices: (H, 2) First action that each stage has, and the one after its last; by default, all stages have all.
         discount: Factor γ of the values of the next stage.
     """
 
@@ -52,12 +52,21 @@ class Frame:
     end_state: int | None = None
     end_reward: float = 0.0
     allowed: BoolArray | None = None
-    blocks: IntArray | None = None
+    choices: IntArray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
     discount: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not len(self.choices):
+            object.__setattr__(self, "choices", np.tile(np.array([0, self.n_actions]), (self.horizon, 1)))
+
+    @property
+    def has_all(self) -> bool:
+        """Whether every stage has all actions."""
+        return bool(self.choices[0, 1] - self.choices[0, 0] == self.n_actions)
 
     def permits(self, policy: IntArray) -> bool:
         """Return whether a table (…, H, S) of actions has only allowed ones."""
-        if self.blocks is not None and ((policy < self.blocks[:, :1]) | (policy >= self.blocks[:, 1:])).any():
+        if not self.has_all and ((policy < self.choices[:, :1]) | (policy >= self.choices[:, 1:])).any():
             return False
         return self.allowed is None or bool(self.allowed[policy, np.arange(self.n_states)].all())
 
@@ -83,22 +92,15 @@ class Frame:
         """
         return np.full(self.horizon, float(self.horizon)) if self.discount == 1.0 else self.lefts()
 
-    @property
-    def choices(self) -> IntArray:
-        """First action of each stage, and the one after its last: (H, 2)."""
-        every = np.array([0, self.n_actions], dtype=np.int64)
-        return np.tile(every, (self.horizon, 1)) if self.blocks is None else self.blocks
-
     def end_values(self) -> FloatArray:
         """Return the unit value of the end state at every stage: (H,)."""
         return self.end_reward * self.lefts()
 
     def exclude(self, q: FloatArray, stage: int) -> None:
         """Set Q (B, A, S) of actions that a stage does not have, or that are not allowed, to −∞."""
-        if self.blocks is not None:
-            first, stop = self.blocks[stage]
-            q[:, :first] = -np.inf
-            q[:, stop:] = -np.inf
+        first, stop = self.choices[stage]
+        q[:, :first] = -np.inf
+        q[:, stop:] = -np.inf
         if self.allowed is not None:
             np.copyto(q, -np.inf, where=~self.allowed)
 
@@ -236,7 +238,7 @@ def backward_induction(
     """
     values = np.zeros((n_replicas, frame.horizon + 1, frame.n_states))
     ends = None if frame.end_state is None else frame.end_values()
-    last, excludes = frame.horizon - 1, frame.blocks is not None or frame.allowed is not None
+    last, excludes = frame.horizon - 1, not frame.has_all or frame.allowed is not None
     for h in reversed(range(frame.horizon)):
         following = values[:, h + 1] if frame.discount == 1.0 else frame.discount * values[:, h + 1]
         if isinstance(source, ValueBounds):

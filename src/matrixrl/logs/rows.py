@@ -11,7 +11,6 @@ from matrixrl.checks import fail, shown
 from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.logs.table import CellKind, Labels, LogTable
 from matrixrl.problems import ContinuousTask, FunctionalTask, Problem
-from matrixrl.problems.action_masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec
 
@@ -261,7 +260,7 @@ class LogRows:
             fail(self.source.name, rule, f"steps from {least}", remedy)
         # Steps may count from 1, or from 0 with the first row of every episode missing.
         why = self._why_first_steps_matter()
-        if least == 1 and why is not None and (problem.task.stages.n_classes > 1 or steps.max() < problem.task.horizon):
+        if least == 1 and why is not None and (problem.task.is_staged or steps.max() < problem.task.horizon):
             rule = f"must come with first_step=…, as {why} and no row has step 0"
             remedy = "Pass first_step=1 if steps count from 1, or first_step=0 if the first steps are missing."
             fail(self.source.name, rule, "steps from 1", remedy)
@@ -284,7 +283,7 @@ class LogRows:
 
     def _why_first_steps_matter(self) -> str | None:
         """Return why it matters whether a row is the first of its episode, in words; None if it does not."""
-        if self.problem.task.stages.n_classes > 1:
+        if self.problem.task.is_staged:
             return "laws differ between stages"
         is_estimated = self.problem.kind == "finite" and not self.problem.task.start_is_declared
         return "first states are estimated from the log" if is_estimated else None
@@ -308,13 +307,12 @@ class LogRows:
         problem, allowed = self.problem, self.problem.allowed_by_action
         if allowed is None:
             return
-        bad = ~allowed[problem.inner_number(self.actions, stages), self.states]
+        bad = ~allowed[problem.task.stages.inner(self.actions, stages), self.states]
         if (at := _first(bad)) is not None:
-            known = problem.allowed_at(int(self.states[at]), int(stages[at]))
-            listed = [] if known is None else action_list(known, problem.actions)
-            when = problem.task.stages.when(stages[at])
-            rule = f"must be one of {listed}, allowed in state {self._shown(self.states[at])}{when}"
-            received = _and_more(problem.own_action(int(self.actions[at])), bad, "cells")
+            own = slice(*problem.task.choices[stages[at]])
+            listed = problem.env_actions(allowed[own, self.states[at]])
+            rule = f"must be one of {listed}, allowed in {problem.place(self.states[at], stages[at])}"
+            received = _and_more(problem.env_action(int(self.actions[at])), bad, "cells")
             self._refuse(at, "action", rule, received, "Correct the row, or the declaration of allowed actions.")
 
     def _known_next_states(self, stages: IntArray) -> tuple[NDArray[Any], BoolArray]:

@@ -156,7 +156,7 @@ class SeenLog:
             return
         lengths = np.array([steps.actions.shape[1] for steps in played], dtype=np.int64)
         arrays = {name: np.concatenate([getattr(steps, name)[0] for steps in played]) for name in _OF_STEPS}
-        arrays["actions"] = self._problem.own_number(arrays["actions"])
+        arrays["actions"] = self._problem.task.stages.own(arrays["actions"])
         self._add(StepLog(**arrays, firsts=np.zeros_like(lengths), lengths=lengths), logged=False)
         self._pending = []
 
@@ -176,7 +176,7 @@ class SeenLog:
         stage = np.min_scalar_type(task.horizon)
         return {
             "states": state,
-            "actions": np.min_scalar_type(task.n_own_actions - 1),
+            "actions": np.min_scalar_type(self._problem.actions.size - 1),
             "rewards": np.dtype(np.float64),
             "next_states": state,
             "ended": np.dtype(np.bool_),

@@ -124,18 +124,7 @@ def inspect_problem(
     dims = _effective(simulation, max(n_episodes) * mdp.horizon)
     bounds = [_bounds(n, algorithm, unit, optimum, dims) for n in n_episodes]
     informative_from = first_informative(algorithm.claims.regret_bound, mdp.task.total_weight)
-    sizes = {
-        "n_states": mdp.n_states,
-        "n_actions": mdp.task.n_own_actions,
-        "horizon": mdp.horizon,
-        "d": features.phi.d,
-        "d_psi": features.psi.d_psi,
-        "blocks": blocks.count,
-    }
-    if mdp.stages.n_classes > 1:
-        sizes["stage_classes"] = mdp.stages.n_classes
-    if mdp.allowed is not None:
-        sizes["allowed_pairs"] = mdp.task.n_pairs
+    sizes = simulation.problem.sizes | {"horizon": mdp.horizon, "blocks": blocks.count}
     constants: dict[str, dict[str, Any]] = {
         "C_M": {"value": k.c_core, "known": "given" if k.core_source == "given" else "bound from the features"},
         "C_phi": {"value": k.c_phi, "known": "exact"},

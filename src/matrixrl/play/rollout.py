@@ -39,21 +39,17 @@ __all__ = [
 class StepBuffer:
     """The steps of one episode of one replica, while it is played.
 
-    Args:
-        problem: The problem; its algorithms count the actions of each class of stages apart, so `steps` does too.
-
     Attributes:
         states: States before each step.
-        actions: Actions, counted from 0.
+        actions: Actions, as the task counts them.
         rewards: Rewards in the environment's unit.
         next_states: States after each step.
         terminated: Whether the environment ended the episode with the last step.
     """
 
-    __slots__ = ("_problem", "actions", "next_states", "rewards", "states", "terminated")
+    __slots__ = ("actions", "next_states", "rewards", "states", "terminated")
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self) -> None:
         self.states: list[Any] = []
         self.actions: list[int] = []
         self.rewards: list[float] = []
@@ -74,8 +70,7 @@ class StepBuffer:
         Args:
             since: Number of the first step to return; −1 is the last one.
         """
-        stages = np.arange(len(self.actions))[since:]
-        actions = np.asarray(self._problem.inner_number(np.array(self.actions[since:]), stages))[None]
+        actions = np.array(self.actions[since:])[None]
         ended = np.zeros(actions.shape, dtype=np.bool_)
         ended[0, -1] = self.terminated
         return Steps.of(
@@ -172,7 +167,7 @@ class EnvWorld(SeededWorld):
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
         check_first_state(self._problem, self._problem.state("obs", obs))
-        self.buffer = StepBuffer(self._problem)
+        self.buffer = StepBuffer()
         return play_in_env(algorithm, plan, self._env, obs, info, self._current_mask, self.buffer)
 
     @cached_property
@@ -222,7 +217,7 @@ def play_in_env(
         among = algorithm.masks.among(state, stage, info, current_mask)
         action, is_planned = _choose(algorithm, plan, stage, state, among, explore=explore)
         off_plan |= not is_planned
-        next_obs, reward, terminated, truncated, info = _take_step(env, problem.own_action(action))
+        next_obs, reward, terminated, truncated, info = _take_step(env, problem.env_action(action))
         following, earned = problem.state("next_obs", next_obs), problem.reward(reward)
         after = problem.state_after_end(following) if terminated else following
         buffer.append(state, action, earned, after, terminated)
@@ -239,9 +234,8 @@ def play_in_env(
 
 
 def _choose(algorithm: Algorithm, plan: Any, stage: int, state: Any, among: Any, *, explore: bool) -> tuple[int, bool]:
-    """Return the action of a plan, counted from 0, or the best one that is allowed; and whether it is the plan's."""
-    inner = int(algorithm.act(plan, stage, np.asarray(state)[None], explore=explore)[0])
-    action: int = algorithm.problem.own_number(inner)
+    """Return the action of a plan, or the best one that is allowed; and whether it is the plan's."""
+    action = int(algorithm.act(plan, stage, np.asarray(state)[None], explore=explore)[0])
     if among is None:  # a mask may have been reported after the plan was made
         among = algorithm.masks.at(state, stage)
     if among is None or among[action]:
@@ -252,10 +246,9 @@ def _choose(algorithm: Algorithm, plan: Any, stage: int, state: Any, among: Any,
 def choose_among(
     algorithm: Algorithm, plan: Any, stage: int, state: Any, among: BoolArray, *, explore: bool = True
 ) -> int:
-    """Return the action with the largest Q of a plan among some actions (A,), counted from 0."""
-    task = algorithm.problem.task
+    """Return the action with the largest Q of a plan among some actions (A,)."""
     q = algorithm.action_values(plan, stage, np.asarray(state)[None], explore=explore)
-    return int(best_among(q[:, task.stages.block(stage)], among, task.horizon)[0])
+    return int(best_among(q, among, algorithm.problem.task.horizon)[0])
 
 
 def check_first_state(problem: Problem, state: Any) -> None:

@@ -347,7 +347,7 @@ class Simulation:
             agent=self.agent,
             settings=algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {},
             horizon=problem.task.horizon,
-            sizes=self.sizes(),
+            sizes=self.problem.sizes,
             n_features=[problem.dimensions[0]] * len(self.seeds) if sizes is None else sizes(),
             seeds=self.seeds,
             optimal_value=self.optimal_value,
@@ -372,24 +372,6 @@ class Simulation:
             return None
         scales = algorithm.length_scales()
         return scales if scales.size else None
-
-    def sizes(self) -> dict[str, int]:
-        """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one.
-
-        If laws depend on the stage, `stage_classes` is the number of classes of stages. If some actions are not
-        allowed, `allowed_pairs` counts the pairs of a state and an action that are.
-        """
-        task = self.problem.task
-        if self.problem.kind == "continuous":
-            return {"n_coordinates": int(getattr(task, "n_coordinates", 0)), "n_actions": task.n_actions}
-        d, d_psi = self.problem.dimensions
-        n_states = self.problem.finite_task.n_states if self.problem.kind == "finite" else 0
-        sizes = {"n_states": n_states, "n_actions": self.problem.actions.size, "d": d, "d_psi": d_psi}
-        if task.stages.n_classes > 1:
-            sizes["stage_classes"] = task.stages.n_classes
-        if self.problem.allowed_by_action is not None:
-            sizes["allowed_pairs"] = self.problem.finite_task.n_pairs
-        return sizes
 
     def _final_certificates(self) -> list[Certificate]:
         """Return, for each seed, the certificate of the policy that all its data advise.

@@ -140,7 +140,7 @@ class Recorder:
             )
             try:
                 obs, info = first_observation(film, stream_seed(algorithm.seeds[0], "env"))
-                buffer = StepBuffer(algorithm.problem)
+                buffer = StepBuffer()
                 play_in_env(algorithm, plan, film, obs, info, current_mask(film), buffer, explore=explore)
                 width = np.shape(film.recorded_frames[0])[1]
             finally:

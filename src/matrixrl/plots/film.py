@@ -100,15 +100,13 @@ def _pair(agent: Agent, state: Any, action: Any) -> tuple[Any, Any]:
     if state is not None:
         region_of(agent, state, action)  # refuse it now
         return state, action
-    mdp, problem = agent.problem.mdp, agent.problem
+    mdp, problem, task = agent.problem.mdp, agent.problem, agent.problem.finite_task
     assert mdp is not None
-    for s in range(problem.finite_task.n_observed):
-        for a in range(problem.actions.size):
-            allowed = problem.allowed_at(s, 0)
-            inner = int(problem.inner_number(a, 0))
-            law = mdp.transitions.rows(np.array([s]), np.array([inner]))[0]
-            if np.count_nonzero(law) == 3 and (allowed is None or allowed[a]):
-                return problem.observation(s), problem.own_action(a)
+    for s in range(task.n_observed):
+        for a in range(*task.choices[0]):
+            law = mdp.transitions.rows(np.array([s]), np.array([a]))[0]
+            if np.count_nonzero(law) == 3 and (task.allowed is None or task.allowed[s, a]):
+                return problem.observation(s), problem.env_action(a)
     fail("agent", "must have a pair with three next states", shown(agent), "Give state and action of another one.")
 
 

@@ -144,7 +144,7 @@ def _widths(agent: Agent) -> FloatArray:
     allowed = agent.problem.allowed_by_action
     if allowed is not None:
         table[~allowed] = np.nan
-    chosen: FloatArray = table[agent.problem.task.stages.block(0)]
+    chosen: FloatArray = table[slice(*agent.problem.task.choices[0])]
     return chosen
 
 

@@ -50,7 +50,7 @@ def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, s
     one = checked_agent(agent)
     h = checked_stage(one, stage)
     s = int(one.problem.state("state", state))
-    a = int(one.problem.inner_number(one.problem.action("action", action), h))
+    a = one.problem.action("action", action, h)
     allowed = one.problem.allowed_by_action
     if allowed is not None and not allowed[a, s]:
         fail("action", f"must be allowed in state {one.problem.shown_state(s)}", shown(action), "Choose another one.")

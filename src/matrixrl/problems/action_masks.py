@@ -194,10 +194,10 @@ def _booleans(name: str, value: Any, remedy: str) -> BoolArray:
     return array.astype(np.bool_)
 
 
-def action_list(mask: BoolArray, actions: Codec | None = None) -> list[Any]:
-    """Return the actions of a mask (A,), counted from 0 or as a codec decodes them, for messages."""
-    numbers = [int(action) for action in np.flatnonzero(mask)]
-    return numbers if actions is None else [actions.decode(number) for number in numbers]
+def action_list(mask: BoolArray) -> list[int]:
+    """Return the numbers of the actions of a mask (A,)."""
+    numbers: list[int] = np.flatnonzero(mask).tolist()
+    return numbers
 
 
 def refuse_forbidden(
@@ -206,18 +206,17 @@ def refuse_forbidden(
     states: IntArray,
     actions: IntArray,
     *,
-    state_codec: Codec | None = None,
-    action_codec: Codec | None = None,
+    problem: Problem | None = None,
     when: str = "",
 ) -> None:
-    """Refuse actions that are not allowed (S, A) in their states; codecs and words about the stage are for messages."""
+    """Refuse actions that are not allowed (S, A) in their states; the other arguments are for the message."""
     wrong = ~allowed[states, actions]
     if wrong.any():
         state, action = int(states[wrong][0]), int(actions[wrong][0])
-        place = shown(state if state_codec is None or state >= state_codec.size else state_codec.decode(state))
-        rule = f"must be one of {action_list(allowed[state], action_codec)}, allowed in state {place}{when}"
-        received = action if action_codec is None else action_codec.decode(action)
-        fail(name, rule, received, "Choose one of them.")
+        listed = action_list(allowed[state]) if problem is None else problem.env_actions(allowed[state])
+        place = state if problem is None else problem.shown_state(state)
+        rule = f"must be one of {listed}, allowed in state {place}{when}"
+        fail(name, rule, action if problem is None else problem.env_action(action), "Choose one of them.")
 
 
 @dataclass(frozen=True)
@@ -277,9 +276,12 @@ class KnownMasks:
         return self._problem.task.allowed if self.reported is None else self.reported.allowed
 
     def at(self, state: Any, stage: int) -> BoolArray | None:
-        """Return which actions (A,), counted from 0, a state allows at a stage; None for all."""
+        """Return which actions (A,) a state allows at a stage; None for all that the stage has."""
         table = self._table
-        return None if table is None else table[state, self._problem.task.stages.block(stage)]
+        if table is None:
+            return None
+        stages = self._problem.task.stages
+        return stages.mask(table[state, stages.block(stage)], stage)
 
     def among(
         self, state: Any, stage: int, info: Any, current_mask: Callable[[], Any] | None = None
@@ -301,17 +303,19 @@ class KnownMasks:
             given, name = current_mask(), "the action mask of the environment"
         if given is None:
             return None
-        mask = as_mask(name, given, self._problem.actions.size)
+        problem = self._problem
+        own = as_mask(name, given, problem.actions.size)
+        mask = problem.task.stages.mask(own, stage)
         if self._is_known:
-            declared = self._problem.allowed_at(state, stage)
-            known = np.ones_like(mask) if declared is None else declared
+            declared = self.at(state, stage)
+            known = problem.task.stages.mask(np.ones_like(own), stage) if declared is None else declared
             if (known & ~mask).any():
-                rule = f"must allow the declared actions {self._list(known)} of {self._place(state, stage)}"
-                fail(name, rule, self._list(mask), "Declare them with allowed=…, or pass allowed='all'.")
+                rule = f"must allow the declared actions {problem.env_actions(known)} of {problem.place(state, stage)}"
+                fail(name, rule, problem.env_actions(mask), "Declare them with allowed=…, or pass allowed='all'.")
             return None
         if self._is_finite:
-            self.tell(state, mask)
-        return None if mask.all() else mask
+            self.tell(state, own)
+        return None if own.all() else mask
 
     def note_last(self, state: Any, info: Any) -> None:
         """Take note of the mask of the state after the last step, in which nothing is chosen any more."""
@@ -324,47 +328,39 @@ class KnownMasks:
 
     def narrower(self, state: Any, stage: int, allowed: Any) -> BoolArray | None:
         """Return the actions (A,) of a request if they are fewer than those that are allowed in a state, else None."""
-        actions = self._problem.actions
+        problem, n_own = self._problem, self._problem.actions.size
         if isinstance(allowed, np.ndarray):
-            refuse_ambiguous("allowed", [allowed], actions.size)
-        among, known = chosen_actions("allowed", allowed, actions.size, actions=actions), self.at(state, stage)
+            refuse_ambiguous("allowed", [allowed], n_own)
+        own, known = chosen_actions("allowed", allowed, n_own, actions=problem.actions), self.at(state, stage)
+        among = problem.task.stages.mask(own, stage)
         if known is None:
-            return None if among.all() else among
+            return None if own.all() else among
         if (among & ~known).any():
-            rule = f"must be among the actions {self._list(known)} that {self._place(state, stage)} allows"
-            fail("allowed", rule, self._list(among), "Leave the others out.")
+            rule = f"must be among the actions {problem.env_actions(known)} that {problem.place(state, stage)} allows"
+            fail("allowed", rule, problem.env_actions(among), "Leave the others out.")
         return None if np.array_equal(among, known) else among
 
     def check_action(self, state: Any, stage: int, action: int) -> None:
-        """Refuse an action, counted from 0, that is not allowed in a state."""
-        known = self.at(state, stage)
+        """Refuse an action that is not allowed in a state."""
+        known, problem = self.at(state, stage), self._problem
         if known is not None and not known[action]:
-            rule = f"must be one of {self._list(known)}, which {self._place(state, stage)} allows"
+            rule = f"must be one of {problem.env_actions(known)}, which {problem.place(state, stage)} allows"
             remedy = "Report an action that is allowed, or change allowed=…."
-            fail("action", rule, self._problem.own_action(action), remedy)
+            fail("action", rule, problem.env_action(action), remedy)
 
-    def check_policy(self, name: str, table: IntArray | FloatArray) -> None:
-        """Refuse a policy, (H, S) actions or (H, A, S) probabilities, with actions that are not allowed."""
-        problem, allowed = self._problem, self._table
-        if allowed is None:
-            return
+    def read_policy(self, name: str, table: IntArray | FloatArray) -> Any:
+        """Return a user's policy, (H, S) actions or (H, A, S) probabilities, as one of the actions of the task.
+
+        A policy with actions that are not allowed is refused.
+        """
+        allowed, stages = self._table, self._problem.task.stages
         for stage, row in enumerate(table):
+            if allowed is None:
+                break
             actions, states = (row, np.arange(len(row))) if table.ndim == 2 else np.nonzero(row)
-            refuse_forbidden(
-                name,
-                allowed[:, problem.task.stages.block(stage)],
-                states,
-                np.asarray(actions),
-                state_codec=problem.states,
-                action_codec=problem.actions,
-                when=problem.task.stages.when(stage),
-            )
-
-    def _list(self, mask: BoolArray) -> list[Any]:
-        return action_list(mask, self._problem.actions)
-
-    def _place(self, state: Any, stage: int) -> str:
-        return f"state {self._problem.shown_state(state)}{self._problem.task.stages.when(stage)}"
+            at_stage, when = allowed[:, stages.block(stage)], stages.when(stage)
+            refuse_forbidden(name, at_stage, states, np.asarray(actions), problem=self._problem, when=when)
+        return stages.inner_policy(table)
 
     def tell(self, state: Any, mask: BoolArray) -> None:
         """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on."""
@@ -379,9 +375,9 @@ class KnownMasks:
         else:
             known, allowed = self.reported.known.copy(), self.reported.allowed.copy()
         if known[s] and not np.array_equal(allowed[s], mask):
-            n = task.n_own_actions
+            n, listed = task.n_own_actions, self._problem.env_actions
             rule = f"must be the same at every visit of state {self._problem.shown_state(s)}"
-            received = f"{self._list(mask[:n])} after {self._list(allowed[s, :n])}"
+            received = f"{listed(mask[:n])} after {listed(allowed[s, :n])}"
             fail("action mask", rule, received, "If more than the state decides, make it part of the state.")
         if not known[s]:
             known[s], allowed[s] = True, mask

@@ -140,6 +140,24 @@ class Problem:
         """Number of features d and d_psi; zeros where the problem has none of its own."""
         return self.task.dimensions if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """S, A, d and d_psi of a finite problem; the length of observations and A of another one.
+
+        If laws depend on the stage, `stage_classes` is the number of classes of stages. If some actions are not
+        allowed, `allowed_pairs` counts the pairs of a state and an action that are.
+        """
+        task, (d, d_psi) = self.task, self.dimensions
+        if isinstance(task, ContinuousTask):
+            return {"n_coordinates": task.n_coordinates, "n_actions": task.n_actions}
+        n_states = task.n_states if isinstance(task, Task) else 0
+        sizes = {"n_states": n_states, "n_actions": self.actions.size, "d": d, "d_psi": d_psi}
+        if task.is_staged:
+            sizes["stage_classes"] = task.stages.n_classes
+        if isinstance(task, Task) and task.allowed is not None:
+            sizes["allowed_pairs"] = task.n_pairs
+        return sizes
+
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 
@@ -171,46 +189,43 @@ class Problem:
         assert self.states is not None
         return self.states.decode(index("state", state, size=self.states.size, remedy="Give a state."))
 
-    def inner_state(self, name: str, value: Any) -> Any:
+    def saved_state(self, name: str, value: Any) -> Any:
         """Return a state of a saved episode, which may be the end state."""
         if not isinstance(self.task, Task):
             return self.task.state(name, value)
         return index(name, value, size=self.task.n_states, remedy="Give a state.")
 
-    def action(self, name: str, value: Any) -> int:
-        """Return an action of the environment as a number from 0, or refuse it."""
-        return self.actions.encode(name, value, "Choose from action_space.")
+    def action(self, name: str, value: Any, stage: int) -> int:
+        """Return an action of the environment at a stage as the number that the task has for it, or refuse it."""
+        number: int = self.task.stages.inner(self.actions.encode(name, value, "Choose from action_space."), stage)
+        return number
+
+    def env_action(self, action: int) -> Any:
+        """Return an action of the task as the environment takes it: a number, an array, a tuple or a dictionary."""
+        return self.actions.decode(self.task.stages.own(action))
+
+    def env_actions(self, mask: BoolArray) -> list[Any]:
+        """Return the actions of a mask as the environment takes them, for messages."""
+        return [self.env_action(int(action)) for action in np.flatnonzero(mask)]
+
+    def saved_action(self, name: str, value: Any, stage: int) -> int:
+        """Return an action of a saved episode, which must be one of its stage."""
+        first, stop = self.task.choices[stage].tolist()
+        return index(name, value, first=first, size=stop - first, remedy="It is damaged.")
 
     def shown_state(self, state: Any) -> str:
         """Return a state of a finite problem as it is observed, for messages."""
         number = int(state)
         return shown(number if self.states is None or number >= self.states.size else self.states.decode(number))
 
-    def own_action(self, number: int) -> Any:
-        """Return the action of a number as the environment takes it: a number, an array, a tuple or a dictionary.
-
-        Args:
-            number: Action counted from 0, or an inner action.
-        """
-        return self.actions.decode(self.own_number(number))
-
-    def own_number(self, actions: Any) -> Any:
-        """Return inner actions, as plans and steps have them, as actions counted from 0."""
-        return self.task.stages.own(actions)
-
-    def inner_number(self, actions: Any, stage: Any) -> Any:
-        """Return actions counted from 0 at a stage, or at stages of the same shape, as inner actions."""
-        return self.task.stages.inner(actions, stage)
+    def place(self, state: Any, stage: Any) -> str:
+        """Return a state, and its stage where laws depend on it, in words."""
+        return f"state {self.shown_state(state)}{self.task.stages.when(stage)}"
 
     @property
     def allowed_by_action(self) -> BoolArray | None:
-        """(A, S) declared actions, inner ones if laws depend on the stage, of numbered states; None if all are."""
+        """(A, S) declared actions of numbered states; None if all are."""
         return None if self.task.allowed is None else np.ascontiguousarray(self.task.allowed.T)
-
-    def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
-        """Return which actions (A,), counted from 0, are declared as allowed in a state at a stage; None if all are."""
-        allowed = self.task.allowed
-        return None if allowed is None else allowed[state, self.task.stages.block(stage)]
 
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""

@@ -248,9 +248,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     check_entries("the problem", header, _ENTRIES | _OF_KIND[kind])
     if header["reward_outside"] not in REWARD_OUTSIDE:
         raise InvalidInput(f"reward_outside must be one of {REWARD_OUTSIDE}")
-    numbers = {
-        name: [None if x is None else float(x) for x in values] for name, values in header["fingerprint"].items()
-    }
+    numbers = {name: None if x is None else float(x) for name, x in header["fingerprint"].items()}
     states = None if header["states"] is None else codec_from(header["states"])
     saved = SavedProblem(header, numbers, states, codec_from(header["actions"]))
     if kind != "finite":

@@ -84,7 +84,7 @@ def solve(mdp: FiniteMDP, *, compiled: bool | None = None) -> Solution:
         from matrixrl.problems.compiled import fill_in_optimum  # imports numba, which takes half a second
 
         reward = mdp.task.reward if mdp.allowed is None else np.where(mdp.allowed, mdp.task.reward, -np.inf)
-        firsts = mdp.stages.first(np.arange(mdp.horizon))
+        firsts = np.ascontiguousarray(mdp.stages.choices[:, 0])
         fill_in_optimum(*_lists(mdp), reward, firsts, mdp.stages.n_own, mdp.task.discount, values, policy)
     else:
         for h in reversed(range(mdp.horizon)):

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from matrixrl.checks import fail, fits_memory, real_numbers, shown
 from matrixrl.features import OneHotPhi, Phi, TablePhi
-from matrixrl.records import IntArray
+from matrixrl.records import BoolArray, IntArray
 
 __all__ = ["Stages", "read_stages"]
 
@@ -57,29 +57,21 @@ class Stages:
         """Number of inner actions C·A."""
         return self.n_classes * self.n_own
 
-    @property
-    def blocks(self) -> IntArray | None:
-        """(H, 2) First inner action of each stage, and the one after its last; None if all stages share their laws."""
-        if self.n_classes == 1:
-            return None
-        firsts = self.first(np.arange(len(self.classes)))
+    @cached_property
+    def choices(self) -> IntArray:
+        """(H, 2) First inner action of each stage, and the one after its last."""
+        firsts = np.asarray(self.classes, dtype=np.int64) * self.n_own
         return np.stack([firsts, firsts + self.n_own], axis=1)
-
-    def first(self, stage: Any) -> Any:
-        """Return the number of the first inner action of a stage, or of each of some stages."""
-        found = self.classes[stage] * self.n_own
-        return int(found) if np.ndim(found) == 0 else found
 
     def block(self, stage: int) -> slice:
         """Return the inner actions of a stage."""
-        first = 0 if self.n_classes == 1 else self.first(stage)
-        return slice(first, first + self.n_own)
+        return slice(*self.choices[stage].tolist())
 
     def inner(self, actions: Any, stage: Any) -> Any:
         """Return actions 0 … A − 1 at a stage, or at stages of the same shape, as inner actions."""
         if self.n_classes == 1:
             return actions
-        found = np.asarray(actions, dtype=np.int64) + self.first(stage)
+        found = np.asarray(actions, dtype=np.int64) + self.choices[stage, 0]
         return int(found) if found.ndim == 0 else found
 
     def own(self, actions: Any) -> Any:
@@ -91,12 +83,20 @@ class Stages:
         if self.n_classes == 1:
             return policy
         if policy.dtype.kind in "iu":
-            return np.asarray(policy, dtype=np.int64) + self.first(np.arange(len(self.classes)))[:, None]
+            return np.asarray(policy, dtype=np.int64) + self.choices[:, :1]
         horizon, _, n_states = policy.shape
         found = np.zeros((horizon, self.n_inner, n_states))
         for h in range(horizon):
             found[h, self.block(h)] = policy[h]
         return found
+
+    def mask(self, own: BoolArray, stage: int) -> BoolArray:
+        """Return a mask (A,) of the actions of a stage as one of the inner actions (C·A,)."""
+        if self.n_classes == 1:
+            return own
+        mask = np.zeros(self.n_inner, dtype=np.bool_)
+        mask[self.block(stage)] = own
+        return mask
 
     def at_stages(self, table: Any) -> Any:
         """Return what a table (…, H, C·A, S) has for the actions of each stage: (…, H, A, S)."""
@@ -121,7 +121,8 @@ class Stages:
     @property
     def _first_stages(self) -> list[int]:
         """First stage of each class."""
-        return [int(np.flatnonzero(self.classes == c)[0]) for c in range(self.n_classes)]
+        firsts: list[int] = np.unique(self.classes, return_index=True)[1].tolist()
+        return firsts
 
     def by_class(self, name: str, items: list[Any], what: str) -> list[Any]:
         """Return one item for each class from one for all stages, for each class or for each stage.

@@ -128,6 +128,16 @@ class EpisodicTask:
         return self.stages.n_own
 
     @property
+    def is_staged(self) -> bool:
+        """Whether laws depend on the stage."""
+        return self.stages.n_classes > 1
+
+    @property
+    def choices(self) -> IntArray:
+        """First action of each stage, and the one after its last: (H, 2)."""
+        return self.stages.choices
+
+    @property
     def unit(self) -> float:
         """Size of one unit of unit reward in the environment's unit: high - low."""
         low, high = self.reward_range or (0.0, 1.0)

@@ -125,7 +125,7 @@ def _facts(simulation: Simulation, order: Order) -> dict[str, Any]:
     problem, algorithm = simulation.problem, simulation.algorithm
     facts: dict[str, Any] = {
         "horizon": problem.task.horizon,
-        "sizes": simulation.sizes() if problem.kind == "finite" else {},
+        "sizes": problem.sizes if problem.kind == "finite" else {},
         "guarantee": algorithm.guarantee.as_dict(),
         "kept_bytes_per_seed": _state_bytes(simulation) / len(order.seeds),
     }

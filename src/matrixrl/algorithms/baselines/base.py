@@ -133,7 +133,7 @@ class Baseline(FiniteAlgorithm):
         if scale < 1.0:
             return Guarantee(False, f"tuned: the constants of the paper were scaled by {scale:g}")
         if self.no_proof is None:
-            staged = self.task.stages.n_classes > 1 and not self.stages_are_proven
+            staged = self.task.is_staged and not self.stages_are_proven
             discounted = self.task.discount < 1.0
             return Guarantee.unless(
                 *self.objections(),

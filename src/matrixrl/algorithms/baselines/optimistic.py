@@ -236,9 +236,9 @@ class QLearning(OptimisticQ):
         q = self.q[self._replica[:, None], self._stage[1:], :, following]  # (B, H-1, A)
         if self.frame.allowed is not None:
             q = np.where(self.frame.allowed.T[following], q, -np.inf)
-        blocks = self.frame.blocks
-        if blocks is not None:
-            places = blocks[1:, :1] + np.arange(blocks[0, 1] - blocks[0, 0])  # (H-1, A) of the next stages
+        if not self.frame.has_all:
+            choices = self.frame.choices
+            places = choices[1:, :1] + np.arange(choices[0, 1] - choices[0, 0])  # (H-1, A) of the next stages
             q = np.take_along_axis(q, np.broadcast_to(places, (len(q), *places.shape)), axis=2)
         np.minimum(q.max(axis=2), self._cap[1:], out=values[:, :-1])
         if self.task.end_state is not None:

@@ -134,7 +134,7 @@ class EpsilonGreedy(Baseline):
         shape, epsilon = plan.policy.shape[1:], self.epsilon
         for policy, rng in zip(plan.policy, self.streams["agent"], strict=True):
             explores = rng.random(shape) < epsilon
-            if self.frame.allowed is None and self.frame.blocks is None:
+            if self.frame.allowed is None and self.frame.has_all:
                 policy[explores] = rng.integers(self.task.n_actions, size=int(np.count_nonzero(explores)))
             else:
                 policy[explores] = self._draw_actions(rng)[explores]

@@ -141,7 +141,7 @@ class UCMatrixRL(FiniteAlgorithm):
             part=self._part,
             allowed=self.frame.allowed,
             end_state=task.end_state,
-            blocks=task.stages.blocks,
+            choices=task.choices,
         )
         self.model = self._set.make_model(context)
         if chosen.optimism_budget > 0.0:

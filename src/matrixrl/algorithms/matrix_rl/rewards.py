@@ -100,7 +100,7 @@ class GivenRewards:
         mean = self._task.reward_range[0] + self._task.unit * paid / visits
         return (
             f"the given rewards are refuted: pair (state {self._problem.shown_state(state)}, action "
-            f"{shown(self._problem.own_action(action))}) was given {self._task.reward[state, action]:.6g} and earned "
+            f"{shown(self._problem.env_action(action))}) was given {self._task.reward[state, action]:.6g} and earned "
             f"{mean:.6g} on average in {visits:.0f} visit{'s' * (visits > 1)} (or a δ event)"
         )
 

@@ -59,7 +59,7 @@ class SampledPlan:
             end_state=None if oracle.end is None else 0,  # the end state is the first column
             end_reward=(0.0 - low) / (high - low),
             allowed=oracle.allowed_at(states),
-            blocks=task.stages.blocks,
+            choices=task.choices,
             discount=task.discount,
         )
         self._at_columns = self.bounds(states)

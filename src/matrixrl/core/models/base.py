@@ -34,7 +34,7 @@ class ModelContext:
         part: φ of the allowed pairs.
         allowed: (A, S) Allowed actions; None if all are.
         end_state: State whose law is known, or None.
-        blocks: (H, 2) Actions that each stage has, as in `Frame`; None if all stages have all.
+        choices: (H, 2) Actions that each stage has, as in `Frame`.
     """
 
     features: Features
@@ -48,7 +48,7 @@ class ModelContext:
     part: AllowedPart
     allowed: BoolArray | None
     end_state: int | None
-    blocks: IntArray | None
+    choices: IntArray
 
 
 def steps_at_once(numbers_per_step: int) -> int:

@@ -96,7 +96,7 @@ class LikelihoodConfidence:
         self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
-        self.known_reward, self._blocks = context.known_reward, context.blocks
+        self.known_reward, self._choices = context.known_reward, context.choices
         is_unknown = context.part.mask().reshape(groups.shape)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
@@ -106,13 +106,11 @@ class LikelihoodConfidence:
     @cached_property
     def n_functions(self) -> int:
         """Number of functions that β₁ of a group holds for: V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned."""
-        most = self.horizon  # largest number of stages at which a group is used
-        if self._blocks is not None:
-            blocks, counts = np.unique(self._blocks, axis=0, return_counts=True)
-            used = np.zeros((len(blocks), int(self.groups.max()) + 1), dtype=np.bool_)
-            for of_block, (first, stop) in zip(used, blocks, strict=True):
-                of_block[self.groups[first:stop]] = True
-            most = int((counts @ used).max())
+        choices, counts = np.unique(self._choices, axis=0, return_counts=True)
+        used = np.zeros((len(choices), int(self.groups.max()) + 1), dtype=np.bool_)
+        for groups, (first, stop) in zip(used, choices, strict=True):
+            groups[self.groups[first:stop]] = True
+        most = int((counts @ used).max())  # largest number of stages at which a group is used
         return max(min(self.horizon - self.known_reward, most), 1)
 
     @property

@@ -428,8 +428,8 @@ class Agent:
                 record = engine.play(learn, certifier if certify else None)
             except BaseException as error:
                 if self.n_episodes == n:  # nothing was learned
-                    buffer = getattr(engine.world, "buffer", None)
-                    queue.drop(error, None if buffer is None else len(buffer.actions))
+                    running = getattr(engine.world, "running", None)
+                    queue.drop(error, None if running is None else len(running.actions))
                 raise
             finally:
                 if self.n_episodes > n:

@@ -62,7 +62,7 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
     if not self._algorithm.claims.certifies:
         words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
         raise ProtocolError(words)
-    played = self._queue.open[0]._plan if self._queue.n_open == 1 else advised_plan(self)
+    played = self._queue.open[0].data.plan if self._queue.n_open == 1 else advised_plan(self)
     return certificate_of(self, played, start)
 
 

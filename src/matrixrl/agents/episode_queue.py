@@ -118,11 +118,13 @@ class EpisodeQueue:
 
     def _learn(self, episode: OpenEpisode) -> Episode:
         """Learn from an episode that was ended."""
-        plan, steps, agent = episode._plan, episode.data.steps(), self._agent
+        data, agent = episode.data, self._agent
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
-        played = Finished(plan, steps, episode._off_plan, episode._is_certifying, certificate=episode._certificate)
+        played = Finished(
+            data.plan, data.steps(), data.off_plan, episode._is_certifying, certificate=episode._certificate
+        )
         record = ask_and_tell.learn_steps(agent, played)
-        episode._life, episode.record, episode._plan = "closed", record, None
+        episode._life, episode.record, data.plan = "closed", record, None
         return record
 
     def time_out(self, episode: OpenEpisode) -> Episode | None:
@@ -136,7 +138,7 @@ class EpisodeQueue:
     def abandon(self, episode: OpenEpisode) -> None:
         """Forget an open episode, and learn from those that waited for it."""
         self._open.pop(episode.number, None)
-        episode._life, episode._plan = "closed", None
+        episode._life, episode.data.plan = "closed", None
         with uninterrupted():
             self._learn_ready()
 
@@ -148,7 +150,7 @@ class EpisodeQueue:
         left = (*self.open, *self.waiting)
         self._open, self._waiting = {}, []
         for episode in left:
-            episode._life, episode._plan = "closed", None
+            episode._life, episode.data.plan = "closed", None
         lengths = [episode.stage for episode in left] + ([] if n_steps is None else [n_steps])
         if isinstance(error, Exception) and lengths:
             self._agent._note_selection(f"an episode ended in an error after {max(lengths)} of its steps")
@@ -175,23 +177,23 @@ class EpisodeQueue:
         plans: dict[tuple[tuple[str, int], ...], int] = {}
         by_plan: dict[int, int] = {}
         for episode in episodes:
-            if id(episode._plan) not in by_plan:
+            if id(episode.data.plan) not in by_plan:
                 numbers = []
-                for name, table in episode._plan.arrays().items():
+                for name, table in episode.data.plan.arrays().items():
                     known = tables.setdefault(name, {})
                     numbers.append((name, known.setdefault(id(table), (len(known), table))[0]))
-                by_plan[id(episode._plan)] = plans.setdefault(tuple(numbers), len(plans))
+                by_plan[id(episode.data.plan)] = plans.setdefault(tuple(numbers), len(plans))
         asked = [episode._question for episode in episodes]
         columns = {
             "number": [e.number for e in episodes],
             "planned_after": [e._planned_after for e in episodes],
-            "plan": [by_plan[id(e._plan)] for e in episodes],
+            "plan": [by_plan[id(e.data.plan)] for e in episodes],
             "length": [e.stage for e in episodes],
             "advised": [_NO_ADVICE if one is None else one.action for one in asked],
             "planned": [_NO_ADVICE if one is None else one.planned for one in asked],
             "asked_at": [np.nan if one is None or one.now is None else one.now for one in asked],
             "terminated": [e.data.terminated for e in episodes],
-            "off_plan": [e._off_plan for e in episodes],
+            "off_plan": [e.data.off_plan for e in episodes],
             "waiting": [e.is_waiting for e in episodes],
             "certifying": [e._is_certifying for e in episodes],
         }
@@ -231,7 +233,7 @@ class EpisodeQueue:
         for i, end in enumerate(np.cumsum(own["length"]).tolist()):
             row = {name: own[name][i].item() for name in _ROWS}
             episode = OpenEpisode(agent, made[row["plan"]], row["number"], row["planned_after"])
-            episode._off_plan, episode._is_certifying = row["off_plan"], row["certifying"]
+            episode.data.off_plan, episode._is_certifying = row["off_plan"], row["certifying"]
             for k in range(end - row["length"], end):
                 state, following = (problem.inner_state("state", own[name][k]) for name in ("states", "next_states"))
                 episode.data.append(

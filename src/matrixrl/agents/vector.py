@@ -114,7 +114,7 @@ def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
     episode = agent.begin_episode()
     if certify:
         named = obs if agent._engine.certifies_first_state else None
-        episode._certificate = certificates.certificate_of(agent, episode._plan, named)
+        episode._certificate = certificates.certificate_of(agent, episode.data.plan, named)
     return episode
 
 

@@ -14,8 +14,9 @@ from hypothesis.extra import numpy as hnp
 
 from hostile import DAMAGE, HOSTILE_VALUES, LYING_DIRECTORIES, RESEALED, compressed
 from matrixrl import CheckpointError, InvalidInput, MatrixRL, Policy
+from matrixrl.certificates import Certificate
 from matrixrl.policies import FORMAT, VERSION
-from matrixrl.records import Certificate, Guarantee
+from matrixrl.records import Guarantee
 
 SHOWN = Certificate(upper=5.25, lower=1.0 / 3.0, delta=0.05, guarantee=Guarantee(True), optimal_lower=2.0)
 BOUNDS = {name: getattr(SHOWN, name) for name in ("lower", "upper", "optimal_lower", "delta")}

@@ -33,6 +33,7 @@ from matrixrl.checks import (
 from matrixrl.display import html_table, in_digits
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.features import Phi, Psi
+from matrixrl.history import Episode, History, HistoryLog
 from matrixrl.logs import SeenLog
 from matrixrl.play.arguments import AgentOptions, read_arguments, split_options
 from matrixrl.play.engine import Engine
@@ -42,7 +43,7 @@ from matrixrl.policies import Policy
 from matrixrl.problems import Problem
 from matrixrl.problems.reader import OPTION_DEFAULTS
 from matrixrl.random_streams import fresh_seed
-from matrixrl.records import Episode, Guarantee, History, HistoryLog, IntArray
+from matrixrl.records import Guarantee, IntArray
 from matrixrl.settings import Settings
 
 if TYPE_CHECKING:

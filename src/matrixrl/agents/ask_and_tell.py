@@ -9,9 +9,10 @@ from matrixrl.agents import certificates
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import fail, integer, number
+from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
 from matrixrl.play.engine import Finished
-from matrixrl.records import Episode, IntArray
+from matrixrl.records import IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent

@@ -9,10 +9,11 @@ import numpy as np
 
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.finite import permitted
+from matrixrl.certificates import Certificate, RegretBound, RegretCertificate
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
-from matrixrl.records import Certificate, Guarantee, RegretBound, RegretCertificate
+from matrixrl.records import Guarantee
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -194,7 +195,7 @@ def certificate_of(self: Agent, plan: Any, state: Any = None) -> Certificate:
     plan = permitted(self._algorithm, plan)
     bounds = self._algorithm.certifier.certify(plan, start)
     claim = certificate_claim(self, bool(bounds.empty[0]), named=state is not None)
-    found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)
+    found = Certificate.of(bounds, 0, self._algorithm.claims.delta, claim, of_start)
     if state is not None:
         low, high = found.optimal_interval
         if low > high:

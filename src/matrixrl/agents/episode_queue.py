@@ -14,11 +14,11 @@ from matrixrl.agents.episodes import Advised, OpenEpisode
 from matrixrl.archive import check_arrays
 from matrixrl.checks import index
 from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
 from matrixrl.play.engine import Finished
 from matrixrl.problems import FunctionalTask, Task
 from matrixrl.problems.action_masks import action_list
-from matrixrl.records import Episode
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent

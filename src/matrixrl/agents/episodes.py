@@ -8,12 +8,14 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.algorithms.registry import known_reward
+from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
+from matrixrl.history import Episode
 from matrixrl.play.rollout import Trajectory, check_first_state
 from matrixrl.problems import FunctionalTask, Task
 from matrixrl.problems.action_masks import action_list
-from matrixrl.records import BoolArray, Certificate, Episode
+from matrixrl.records import BoolArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent

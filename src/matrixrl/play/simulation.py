@@ -10,6 +10,7 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL
 from matrixrl.algorithms.finite import permitted
+from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.core.start import Start
 from matrixrl.errors import ProtocolError
@@ -25,7 +26,7 @@ from matrixrl.play.rollout import EnvWorld, TableWorld
 from matrixrl.problems import Problem, ProblemOptions
 from matrixrl.progress import EpisodeProgress
 from matrixrl.random_streams import seed_list
-from matrixrl.records import Bounds, Certificate, FloatArray, IntArray
+from matrixrl.records import Bounds, FloatArray, IntArray
 from matrixrl.settings import Settings
 from matrixrl.threads import limited_threads
 

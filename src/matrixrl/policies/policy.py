@@ -24,10 +24,11 @@ from matrixrl.archive import (
     refusing,
     write_archive,
 )
+from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, file_path, index, indices, integer, shown
 from matrixrl.display import confidence, html_table, printable
 from matrixrl.errors import CheckpointError, InvalidInput
-from matrixrl.records import Certificate, Guarantee, IntArray
+from matrixrl.records import Guarantee, IntArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from
 
 __all__ = ["FORMAT", "VERSION", "Policy"]

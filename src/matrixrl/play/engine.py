@@ -49,7 +49,7 @@ class Engine:
         problem = algorithm.problem
         self.algorithm, self.world = algorithm, world
         self.evaluator = None if problem.mdp is None else RegretEvaluator(problem.mdp)
-        measures = self.evaluator is not None and algorithm._has_policy_table
+        measures = self.evaluator is not None and algorithm.has_policy_table
         self.regret_every = problem.regret_every if measures else 0
         has_start = problem.task.start_is_declared
         self._values_first_state = not isinstance(world, TableWorld) and not has_start

@@ -291,8 +291,6 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
         raise InvalidInput("there must be no steps where they are not kept")
     agent._selection = None if header["selection"] is None else printable(header["selection"])
     begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
-    for name, most in {"overridden": agent.n_episodes, "delay": agent.n_episodes, "time_outs": begun}.items():
-        integer(name, header[name], low=0, high=most, remedy="It is damaged.")
     agent._gaps = number("gaps", header["gaps"], low=0.0, remedy="It is damaged.")
     agent._overridden = header["overridden"]
     agent._ledger.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)

@@ -262,15 +262,11 @@ class EpisodeQueue:
         kinds = dict(zip(_STEPS, (kind, np.int64, np.float64, kind), strict=True))
         n_asked, n_actions = int((own["advised"] != _NO_ADVICE).sum()), self._agent.problem.actions.size
         among = own.get("advised_among", np.empty((n_asked, n_actions), dtype=np.bool_))
-        lengths, numbers, after = own["length"], own["number"], own["planned_after"]
         fits = (
             all(len(own[name]) == n for name in _ROWS)
             and all(own[name].dtype == wanted for name, wanted in kinds.items() if name in own)
             and all(len(own.get(name, ())) == n_steps for name in _STEPS)
-            and bool(((lengths >= own["waiting"]) & (lengths <= task.horizon)).all())
-            and bool((np.diff(numbers, prepend=-1, append=self.n_begun) > 0).all())
-            # the delay of a plan enters the regret bound
-            and bool(((after >= 0) & (after <= self._agent.algorithm.episode)).all())
+            and bool(((own["length"] >= 0) & (own["length"] <= task.horizon)).all())
             and len(own.get("advised_states", ())) == n_asked
             and among.shape == (n_asked, n_actions)
             and among.dtype == np.bool_

@@ -60,7 +60,6 @@ class Certificate:
         return f"not proven ({self.guarantee.reason}): {bounds}"
 
     def _repr_html_(self) -> str:
-        """Return the certificate as a table, as notebooks show it."""
         low, high = self.optimal_interval
         rows = {
             "value of the policy": f"at least {self.lower:.4g}",
@@ -112,7 +111,6 @@ class RegretCertificate:
         return self.upper / max(self.n_episodes, 1)
 
     def _repr_html_(self) -> str:
-        """Return the certificate as a table, as notebooks show it."""
         rows = {
             "regret": f"at most {in_digits(self.upper)} in {self.n_episodes:,} episodes",
             "of an episode": f"at most {self.per_episode:.4g}",
@@ -169,7 +167,6 @@ class RegretBound:
         )
 
     def _repr_html_(self) -> str:
-        """Return the bound as a table, as notebooks show it."""
         total, before = ("no bound" if one is None else in_digits(one) for one in (self.total, self.a_priori))
         rows: dict[str, object] = {
             f"regret of {self.n_episodes:,} episodes is at most": total,
@@ -246,7 +243,6 @@ class Comparison:
         return f"<Comparison: with probability {confidence(self.delta)} {what}: {verdict}>"
 
     def _repr_html_(self) -> str:
-        """Return the comparison as a table, as notebooks show it."""
         rows = {
             "value of the policy": "{:.4g} to {:.4g}".format(*self.policy),
             "value of the incumbent": "{:.4g} to {:.4g}".format(*self.incumbent),

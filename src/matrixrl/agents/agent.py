@@ -185,7 +185,6 @@ class Agent:
         return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
 
     def _repr_html_(self) -> str:
-        """Return the agent as a table, as notebooks show it."""
         log = self._log
         rows: dict[str, object] = {"problem": self.problem.summary, "episodes": f"{self.n_episodes:,}"}
         if self._algorithm.logged.episodes:

@@ -11,7 +11,7 @@ from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import fail, integer, number
 from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
-from matrixrl.play.engine import Finished
+from matrixrl.play.rollout import Finished
 from matrixrl.records import IntArray
 
 if TYPE_CHECKING:

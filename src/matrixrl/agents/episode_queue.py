@@ -16,7 +16,7 @@ from matrixrl.checks import index
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
-from matrixrl.play.engine import Finished
+from matrixrl.play.rollout import Finished
 from matrixrl.problems import FunctionalTask, Task
 from matrixrl.problems.action_masks import action_list
 

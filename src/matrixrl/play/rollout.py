@@ -24,7 +24,7 @@ from matrixrl.records import BoolArray, Steps
 
 __all__ = [
     "EnvWorld",
-    "Rollout",
+    "Finished",
     "TableWorld",
     "Trajectory",
     "check_first_state",
@@ -127,12 +127,16 @@ class Trajectory:
         )
 
 
-class Rollout(NamedTuple):
-    """One episode that was played."""
+class Finished(NamedTuple):
+    """An episode that was played, to be learned from."""
 
-    steps: Steps  # Steps of each replica
-    plan: Any  # Plan at its end, which differs from that at its begin if the algorithm revises plans
-    off_plan: bool  # Whether an action was not that of the plan, because the environment did not allow it
+    plan: Any  # at its end: some algorithms revise plans
+    steps: Steps  # (B, k)
+    off_plan: bool = False  # whether an action was not that of the plan
+    is_certifying: bool = False  # whether it explored for a certificate: its plan need not be greedy
+    is_drawn: bool = False  # whether the agent's own MDP drew the first state
+    certificate: Any = None  # what the engine was given to certify the plan with, if anything
+    first_plan: Any = None  # at its begin
 
 
 class SeededWorld:
@@ -164,16 +168,14 @@ class TableWorld(SeededWorld):
     One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
     """
 
-    draws_starts = True
-
     def __init__(self, mdp: FiniteMDP, seeds: Sequence[int]) -> None:
         self._mdp = mdp
         self.streams = [gym_seeding.np_random(stream_seed(seed, "env"))[0] for seed in seeds]
 
-    def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
+    def play(self, algorithm: Algorithm, plan: Any) -> Finished:
         """Play one episode in every replica."""
         uniforms = np.stack([stream.random(self._mdp.draws_per_episode) for stream in self.streams])
-        return Rollout(self._mdp.rollout(uniforms, partial(algorithm.act, plan)), plan, False)
+        return Finished(plan, self._mdp.rollout(uniforms, partial(algorithm.act, plan)), is_drawn=True)
 
 
 class EnvWorld(SeededWorld):
@@ -183,7 +185,6 @@ class EnvWorld(SeededWorld):
 
     Attributes:
         is_seeded: Whether the environment has got its seed, with the first episode.
-        draws_starts: Whether first states are drawn from the start of the known MDP.
         running: The episode that is played in `env.step`, or that an error ended; None before its first action.
     """
 
@@ -192,11 +193,11 @@ class EnvWorld(SeededWorld):
         self._problem, self._env, self._seed = problem, problem.env, seed
         self.is_seeded = False
         own = self._env.unwrapped
-        self.draws_starts = isinstance(own, MDPEnv) and type(own).reset is MDPEnv.reset
+        self._draws_starts = isinstance(own, MDPEnv) and type(own).reset is MDPEnv.reset
         self._mdp = problem.mdp if _only_plays(problem, self._env) else None
         self.running: Trajectory | None = None
 
-    def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
+    def play(self, algorithm: Algorithm, plan: Any) -> Finished:
         """Play one episode."""
         self.running = None
         seed = None if self.is_seeded else stream_seed(self._seed, "env")
@@ -208,14 +209,15 @@ class EnvWorld(SeededWorld):
             uniforms = self._env.unwrapped.np_random.random(self._mdp.draws_per_episode)  # as `MDPEnv.reset` draws them
             steps = self._mdp.rollout(uniforms[None], partial(algorithm.act, plan))
             has_end = self._mdp.task.end_state is not None
-            return Rollout(steps.cut(int(steps.taken.sum())) if has_end else steps, plan, False)
+            played = steps.cut(int(steps.taken.sum())) if has_end else steps
+            return Finished(plan, played, is_drawn=self._draws_starts)
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
         check_first_state(self._problem, self._problem.state("obs", obs))
         self.running = running = Trajectory(algorithm, plan)
         play_in_env(algorithm, running, self._env, obs, info, self._current_mask)
         self.running = None
-        return Rollout(running.steps(), running.plan, running.off_plan)
+        return Finished(running.plan, running.steps(), running.off_plan, is_drawn=self._draws_starts)
 
     @cached_property
     def _current_mask(self) -> Callable[[], Any] | None:

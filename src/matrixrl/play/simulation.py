@@ -17,12 +17,12 @@ from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.measurement import held
 from matrixrl.play.arguments import RunOptions, read_arguments, split_options
-from matrixrl.play.engine import Engine, Finished
+from matrixrl.play.engine import Engine
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.monitor import EpisodeMonitor
 from matrixrl.play.player import CompiledPlayer, why_not_compiled
 from matrixrl.play.results import Chunk, RunResult, Series, join_results
-from matrixrl.play.rollout import EnvWorld, TableWorld
+from matrixrl.play.rollout import EnvWorld, Finished, TableWorld
 from matrixrl.problems import Problem, ProblemOptions
 from matrixrl.progress import EpisodeProgress
 from matrixrl.random_streams import seed_list

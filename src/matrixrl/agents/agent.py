@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import pickle
-from collections.abc import Mapping
 from inspect import signature
-from typing import Any, NoReturn, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 
-from matrixrl.agents import ask_and_tell, certificates, deployment, logged, loop
+from matrixrl.agents import ask_and_tell, certificates, checkpoint, deployment, logged, loop
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable
 from matrixrl.algorithms.registry import with_objects
 from matrixrl.checks import choice, file_path, flag, integer, optional_flag, shown
 from matrixrl.display import html_table, in_digits
-from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.history import History, HistoryLog
 from matrixrl.logs import SeenLog
@@ -306,39 +303,6 @@ class Agent:
         table = self._algorithm.policy_table(certificates.advised_plan(self))[0]
         return deployment.named_policy(self, table, "the plan of the next episode")
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that was learned and every random stream, as plain data.
-
-        The entry `arrays` has arrays by name; all others are numbers, texts, lists and dictionaries.
-
-        >>> import matrixrl
-        >>> one, other = (matrixrl.MatrixRL("river-swim", seed=0) for _ in range(2))
-        >>> _ = one.learn(3)
-        >>> other.load_state_dict(one.state_dict())
-        >>> bool((one.learn(2).returns == other.learn(2).returns).all())
-        True
-        """
-        from matrixrl.agents.checkpoint import agent_state
-
-        return agent_state(self)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` of an agent with the same problem, settings and seed returned.
-
-        Raises:
-            CheckpointError: It is the state of something else; nothing is changed.
-            ProtocolError: This agent has begun to play.
-        """
-        from matrixrl.agents.checkpoint import load_agent_state
-
-        load_agent_state(self, state)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically; also while episodes are open."""
-        from matrixrl.agents.checkpoint import save_agent
-
-        save_agent(self, file_path("path", path))
-
     @classmethod
     def load(
         cls,
@@ -366,43 +330,25 @@ class Agent:
                 and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
-        from matrixrl.agents.checkpoint import load_agent
-
-        given: dict[str, Any] = {
-            "phi": phi,
-            "psi": psi,
-            "algorithm": algorithm,
-            "trust_code": trust_code,
-            "objects": objects,
-        }
-        return load_agent(cls, file_path("path", path), env, compiled=optional_flag("compiled", compiled), **given)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return everything, for pickle; the environment must be something that pickle takes."""
-        if self.problem.env is not None:
-            try:
-                pickle.dumps(self.problem.env)
-            except (pickle.PicklingError, TypeError, AttributeError) as error:
-                self._refuse_copy(error)
-        return self.__dict__.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return an agent that shares nothing with this one and goes on bit for bit."""
-        copied = type(self).__new__(type(self))
-        memo[id(self)] = copied
-        try:
-            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        except TypeError as error:  # how deepcopy refuses locks, files, generators
-            self._refuse_copy(error)
-        return copied
-
-    def _refuse_copy(self, error: Exception) -> NoReturn:
-        rule = "must be an environment that pickle takes, for an agent to be pickled or copied"
-        remedy = "Use save and load, which takes the environment as an argument."
-        raise InvalidInput(f"env {rule}; got {shown(self.problem.env)} ({error}). {remedy}") from error
+        return checkpoint.load_agent(
+            cls,
+            file_path("path", path),
+            env,
+            phi=phi,
+            psi=psi,
+            compiled=optional_flag("compiled", compiled),
+            algorithm=algorithm,
+            trust_code=trust_code,
+            objects=objects,
+        )
 
     # loop.py: playing by itself
     learn = loop.learn
+
+    # checkpoint.py: everything of an agent, to go on bit for bit
+    state_dict = checkpoint.state_dict
+    load_state_dict = checkpoint.load_state_dict
+    save = checkpoint.save
 
     # certificates.py: what is proven so far
     certificate = certificates.certificate

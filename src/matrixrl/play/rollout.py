@@ -185,7 +185,7 @@ class EnvWorld(SeededWorld):
 
     Attributes:
         is_seeded: Whether the environment has got its seed, with the first episode.
-        running: The episode that is played in `env.step`, or that an error ended; None before its first action.
+        running: The episode that is played or was played last in `env.step`; None before its first action.
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
@@ -216,7 +216,6 @@ class EnvWorld(SeededWorld):
         check_first_state(self._problem, self._problem.state("obs", obs))
         self.running = running = Trajectory(algorithm, plan)
         play_in_env(algorithm, running, self._env, obs, info, self._current_mask)
-        self.running = None
         return Finished(running.plan, running.steps(), running.off_plan, is_drawn=self._draws_starts)
 
     @cached_property

@@ -17,7 +17,7 @@ from matrixrl.agents import certificates
 from matrixrl.agents.episode_queue import LATE_EPISODES
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, saved_class, with_objects
-from matrixrl.archive import FORMAT_VERSION, check_arrays, check_entries, read_archive, refusing, write_archive
+from matrixrl.archive import FORMAT_VERSION, Arrays, check_arrays, check_entries, read_archive, refusing, write_archive
 from matrixrl.checks import choice, fail, file_path, integer, number, shown
 from matrixrl.display import printable
 from matrixrl.envs import make
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["load_agent"]
 
 A = TypeVar("A", bound="Agent")
-Arrays = dict[str, NDArray[Any]]
 _KIND = "matrixrl-agent"
 _NONE = type(None)
 _ENTRIES: dict[str, Any] = {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.agents import ask_and_tell
 from matrixrl.agents.episodes import Advised, OpenEpisode
-from matrixrl.archive import check_arrays
+from matrixrl.archive import Arrays, check_arrays
 from matrixrl.checks import index
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.history import Episode
@@ -27,7 +27,6 @@ __all__ = ["LATE_EPISODES", "EpisodeQueue"]
 
 LATE_EPISODES = ("wait", "learn")
 """Treatment of an episode that ends before one that was begun earlier."""
-Arrays = dict[str, NDArray[Any]]
 _STEPS = ("states", "actions", "rewards", "next_states")
 _ROWS: dict[str, Any] = {  # arrays with one entry for each episode
     **dict.fromkeys(("number", "planned_after", "plan", "length", "advised", "planned"), np.int64),

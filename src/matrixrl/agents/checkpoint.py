@@ -223,7 +223,7 @@ def _check_numbers(arrays: Arrays) -> None:
 
 def _recipe(algorithm: Algorithm) -> dict[str, Any]:
     """Return what an algorithm was made with; nothing for one that was started in a way of its own."""
-    return getattr(algorithm, "recipe", {"code": code_of(type(algorithm)), "objects": {}, "attributes": {}})
+    return getattr(algorithm, "_recipe", {"code": code_of(type(algorithm)), "objects": {}, "attributes": {}})
 
 
 def _plain_settings(settings: object) -> dict[str, Any]:

@@ -135,13 +135,7 @@ def time_out_after(self: Agent, limit: float, *, now: float, reward: float | Non
     """
     longest = number("limit", limit, low=0.0, remedy="Give a time in the unit of act(obs, now=…).")
     present = number("now", now, remedy="Give a time in the unit of act(obs, now=…).")
-    asked = ((episode, episode._question) for episode in self._queue.open)
-    late = [one for one, last in asked if last and last.now is not None and last.now <= present - longest]
-    for episode in late:
-        episode._timed_out_step(reward)  # refuse a reward before anything is changed
-    for episode in late:
-        episode.time_out(reward)
-    return tuple(late)
+    return self._queue.time_out_until(present - longest, reward)
 
 
 def learn_steps(self: Agent, played: Finished) -> Episode:

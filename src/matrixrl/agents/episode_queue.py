@@ -134,6 +134,16 @@ class EpisodeQueue:
             self._agent._note_doubt(words)
         return self.close(episode)
 
+    def time_out_until(self, last: float, reward: float | None) -> tuple[OpenEpisode, ...]:
+        """Let every open episode time out whose last question has a time up to `last`, and return them."""
+        asked = ((episode, episode._question) for episode in self.open)
+        late = tuple(one for one, question in asked if question and question.now is not None and question.now <= last)
+        for episode in late:
+            episode._timed_out_step(reward)  # refuse a reward before anything is changed
+        for episode in late:
+            episode.time_out(reward)
+        return late
+
     def abandon(self, episode: OpenEpisode) -> None:
         """Forget an open episode, and learn from those that waited for it."""
         self._open.pop(episode.number, None)

@@ -11,8 +11,9 @@ import pytest
 
 import matrixrl
 from continuum import line
+from matrixrl.certificates import Certificate
 from matrixrl.display import html_table, in_digits
-from matrixrl.records import Certificate, Guarantee
+from matrixrl.records import Guarantee
 
 EVIL = "<script>alert('x')</script>\x1b[2J"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matrixrl.agents import Agent, KernelControl, KernelMatrixRL, MatrixRL
+    from matrixrl.certificates import Certificate
     from matrixrl.envs import make
     from matrixrl.envs import open_problem as Problem  # read like a class, as threading.Lock is
     from matrixrl.errors import CheckpointError, InvalidInput, MatrixRLError, ProtocolError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         from_gymnasium,
         solve,
     )
-    from matrixrl.records import Certificate, Guarantee
+    from matrixrl.records import Guarantee
 
 __version__ = "0.2.0"
 
@@ -41,7 +42,8 @@ _MODULES = {
         "features": ("Features", "one_hot", "tensor_product"),
         "policies": ("Comparison", "Policy"),
         "problems": ("FiniteMDP", "FunctionalTask", "MDPEnv", "Task", "evaluate", "from_gymnasium", "solve"),
-        "records": ("Certificate", "Guarantee"),
+        "certificates": ("Certificate",),
+        "records": ("Guarantee",),
         "play": ("run_seeds",),
     }.items()
     for name in names

@@ -31,6 +31,7 @@ from matrixrl.errors import CheckpointError, InvalidInput
 
 __all__ = [
     "FORMAT_VERSION",
+    "Arrays",
     "atomic_write",
     "check_arrays",
     "check_entries",
@@ -48,6 +49,7 @@ FORMAT_VERSION = 12
 
 Result = TypeVar("Result")
 Arrays = dict[str, NDArray[Any]]
+"""Arrays by name."""
 _HEADER_LIMIT = 1 << 20  # bytes
 _DEEPEST = 32  # levels of lists and objects in a header
 _DTYPES = {np.dtype(kind) for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}

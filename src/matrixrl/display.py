@@ -117,5 +117,4 @@ class Described:
         return f"<{printable(self._words())}>"
 
     def _repr_html_(self) -> str:
-        """Return the object as a table, as notebooks show it."""
         return html_table(self._words(), self._facts())

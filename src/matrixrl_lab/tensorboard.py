@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 
 from matrixrl.measurement import held
-from matrixrl.play.tensorboard import open_writer
 from matrixrl.records import FloatArray, IntArray
 from matrixrl_lab.analysis.statistics import grid_of
+from matrixrl_lab.event_files import open_writer
 from matrixrl_lab.execution.blocks import BlockResult, Order
 from matrixrl_lab.store import Store
 

@@ -72,7 +72,7 @@ def test_a_plan_is_made_again_during_the_first_episode_unless_that_is_switched_o
             following, reward, terminated, _, _ = env.step(action)
             episode.observe(obs, action, reward, following, terminated)
             obs = following
-        assert (episode._plan.plans[0].world is not None) == wanted
+        assert (episode.data.plan.plans[0].world is not None) == wanted
 
 
 def test_regret_of_a_known_problem_is_exact_and_falls():
@@ -155,7 +155,7 @@ def test_plans_within_an_episode_learn_from_clipped_rewards_too():
         action = episode.act(obs)
         following, reward, *_ = agent.problem.env.step(action)
         episode.observe(obs, action, reward, following)
-        limits = episode._plan.plans[0].world.dynamics.limits[:, -1]
+        limits = episode.data.plan.plans[0].world.dynamics.limits[:, -1]
         assert -0.5 <= limits[0] <= limits[1] <= 0.0
         obs = following
     assert agent.algorithm.experience().rewards.min() == -0.5

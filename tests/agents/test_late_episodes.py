@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from agents.helpers import RaiseOnce, assert_same_agent
-from hostile import array_of, changed, members_of, npy
-from matrixrl import CheckpointError, InvalidInput, MatrixRL, ProtocolError, Task, make
+from matrixrl import InvalidInput, MatrixRL, ProtocolError, Task, make
 from matrixrl.records import Guarantee
 from named_agents import AGENTS
 
@@ -219,18 +218,3 @@ def test_posterior_samples_of_episodes_that_wait_stay_those_of_their_begin():
             play(opened[i], seed=i)
             opened[i].end()
     assert_same_agent(other, one)
-
-
-@pytest.mark.parametrize(("name", "value"), [("planned_after", 9), ("planned_after", -1), ("waiting", True)])
-def test_open_episodes_that_no_agent_saved_are_refused(name, value, tmp_path):
-    """The delay of a plan enters the regret bound, so it must be that of an episode that was begun."""
-    agent = MatrixRL("river-swim", seed=0)
-    agent.learn(3)
-    agent.begin_episode()
-    agent.save(tmp_path / "a")
-    data = (tmp_path / "a").read_bytes()
-    array = array_of(dict(members_of(data))[f"episodes_{name}.npy"])
-    (tmp_path / "b").write_bytes(changed(data, {f"episodes_{name}.npy": npy(np.full_like(array, value))}))
-    assert len(MatrixRL.load(tmp_path / "a").open_episodes) == 1
-    with pytest.raises(CheckpointError, match="cannot be restored"):
-        MatrixRL.load(tmp_path / "b")

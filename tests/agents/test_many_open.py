@@ -32,7 +32,7 @@ def world(n_actions=3):
 
 def tables(episodes):
     """Return the different policies and values that episodes hold, as objects."""
-    return {id(e._plan.policy) for e in episodes}, {id(e._plan.values) for e in episodes}
+    return {id(e.data.plan.policy) for e in episodes}, {id(e.data.plan.values) for e in episodes}
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

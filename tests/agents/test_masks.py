@@ -506,19 +506,6 @@ def test_a_saved_policy_with_an_action_that_is_not_allowed_is_refused(name, tmp_
             AGENTS[name].load(tmp_path / "bad")
 
 
-def test_a_saved_plan_counts_alarms_and_ends_with_nothing(tmp_path):
-    agent = MatrixRL(masked_mdp(seed=2), seed=0)
-    agent.begin_episode()
-    agent.save(tmp_path / "good")
-    data = (tmp_path / "good").read_bytes()
-    for member, at, number in (("plan_0_empty", (0,), -1), ("plan_0_values", (0, -1, 0), 5.0)):
-        array = saved_array(data, member)
-        array[at] = number
-        (tmp_path / "bad").write_bytes(changed(data, {f"{member}.npy": npy(array)}))
-        with pytest.raises(CheckpointError, match="the plan does not fit"):
-            MatrixRL.load(tmp_path / "bad")
-
-
 def test_a_saved_class_of_stages_allows_an_action_in_every_state(tmp_path):
     mdp = masked_mdp(seed=2)
     agent = MatrixRL(mdp, seed=0, stage_dependent=[h % 2 for h in range(mdp.horizon)])

@@ -86,7 +86,7 @@ def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any
     later = MatrixRL.load(tmp_path / "agent")
     assert later.guarantee == agent.guarantee
     assert later.algorithm._rewards.refuted.tolist() == [True]
-    assert later.begin_episode()._plan.empty[0] > 0  # it is never taken back
+    assert later.begin_episode().data.plan.empty[0] > 0  # it is never taken back
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput, Policy
+from matrixrl.certificates import Certificate
 from matrixrl.policies import Comparison
-from matrixrl.records import Certificate, Guarantee
+from matrixrl.records import Guarantee
 
 TABLE = np.array([[0, 1, 2, 0], [2, 2, 1, 0], [1, 0, 0, 0]])
 

@@ -14,8 +14,9 @@ from hypothesis.extra import numpy as hnp
 
 from hostile import DAMAGE, HOSTILE_VALUES, LYING_DIRECTORIES, RESEALED, compressed
 from matrixrl import CheckpointError, InvalidInput, MatrixRL, Policy
+from matrixrl.certificates import Certificate
 from matrixrl.policies import FORMAT, VERSION
-from matrixrl.records import Certificate, Guarantee
+from matrixrl.records import Guarantee
 
 SHOWN = Certificate(upper=5.25, lower=1.0 / 3.0, delta=0.05, guarantee=Guarantee(True), optimal_lower=2.0)
 BOUNDS = {name: getattr(SHOWN, name) for name in ("lower", "upper", "optimal_lower", "delta")}
@@ -34,7 +35,7 @@ def read(path):
 
 def saved(path, **changes):
     """Write a JSON file with changed entries and the digest that belongs to them, as somebody could on purpose."""
-    policy().to_json(path)
+    policy().save(path)
     found = {**read(path), **changes}
     found = {name: value for name, value in found.items() if value is not ...}
     entries = {name: value for name, value in found.items() if name not in ("format", "version", "digest", "table")}
@@ -81,8 +82,8 @@ class TestRoundTrip:
 
     def test_the_digest_is_that_of_the_documented_text(self, tmp_path):
         one = policy()
-        one.to_json(tmp_path / "p.json")
-        one.to_numpy(tmp_path / "p.npz")
+        one.save(tmp_path / "p.json")
+        one.save(tmp_path / "p.npz")
         found = read(tmp_path / "p.json")
         entries = {name: value for name, value in found.items() if name not in ("format", "version", "digest", "table")}
         text = json.dumps(entries, sort_keys=True, separators=(",", ":")).encode()
@@ -135,7 +136,7 @@ class TestRoundTrip:
             policy().save(tmp_path / path)
 
     def test_a_folder_that_is_not_there(self, tmp_path):
-        for write in (policy().save, policy().to_json, policy().to_numpy, policy().to_csv):
+        for write in (policy().save, policy().to_csv):
             with pytest.raises(CheckpointError, match="cannot write"):
                 write(tmp_path / "no" / "p.json")
 
@@ -188,7 +189,7 @@ class TestRefusals:
     @pytest.mark.parametrize("name", ["lower", "upper", "optimal_lower", "delta", "guarantee"])
     @pytest.mark.parametrize("value", [-2.0e300 * 1e300, [], False, 10**400, 7.5e999, {}, ""], ids=str)
     def test_certificates_that_nobody_saved(self, name, value, tmp_path):
-        policy().to_json(tmp_path / "p.json")
+        policy().save(tmp_path / "p.json")
         bounds = {**read(tmp_path / "p.json")["certificate"], name: value}
         with pytest.raises(CheckpointError):
             Policy.load(saved(tmp_path / "p.json", certificate=bounds))
@@ -219,7 +220,7 @@ class TestRefusals:
     def test_every_changed_byte_of_json_is_found(self, tmp_path):
         """What is still read says the same: only spaces, or another way to write the same text, may change."""
         one, rng = policy(), np.random.default_rng(0)
-        one.to_json(tmp_path / "p.json")
+        one.save(tmp_path / "p.json")
         data = (tmp_path / "p.json").read_bytes()
         refused = 0
         for _ in range(300):

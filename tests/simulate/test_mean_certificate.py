@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
+from matrixrl.certificates import Certificate
 from matrixrl.play import Simulation, run_seeds
-from matrixrl.records import Certificate, Guarantee
+from matrixrl.records import Guarantee
 
 
 @pytest.fixture(scope="module")

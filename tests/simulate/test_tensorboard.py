@@ -10,7 +10,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 import matrixrl
 from matrixrl.errors import InvalidInput, MissingExtra
-from matrixrl.play.tensorboard import TensorBoardCallback
+from matrixrl_lab.event_files import TensorBoardCallback
 from matrixrl_lab.execution import Campaign, make_executor
 from matrixrl_lab.execution.blocks import play_block
 from matrixrl_lab.execution.executors import SerialExecutor

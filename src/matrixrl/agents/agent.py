@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import pickle
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 
-from matrixrl.agents import ask_and_tell, certificates, deployment, logged
+from matrixrl.agents import ask_and_tell, certificates, checkpoint, deployment, logged, loop
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable
 from matrixrl.algorithms.registry import with_objects
-from matrixrl.checks import (
-    choice,
-    fail,
-    file_path,
-    fits_memory,
-    flag,
-    function,
-    integer,
-    number,
-    optional_flag,
-    shown,
-)
+from matrixrl.checks import choice, file_path, flag, integer, optional_flag, shown
 from matrixrl.display import html_table, in_digits
-from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
+from matrixrl.history import History, HistoryLog
 from matrixrl.logs import SeenLog
 from matrixrl.play.arguments import AgentOptions, read_arguments, split_options
 from matrixrl.play.engine import Engine
@@ -42,16 +27,10 @@ from matrixrl.policies import Policy
 from matrixrl.problems import Problem
 from matrixrl.problems.reader import OPTION_DEFAULTS
 from matrixrl.random_streams import fresh_seed
-from matrixrl.records import Episode, Guarantee, History, HistoryLog, IntArray
+from matrixrl.records import Guarantee, IntArray
 from matrixrl.settings import Settings
 
-if TYPE_CHECKING:
-    from matrixrl.progress import EpisodeProgress
-
 __all__ = ["Agent"]
-
-_NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
-_LOOK_GROWTH = 1.02  # of the number of episodes between two looks at the gap: it falls like 1/√n
 
 
 class Agent:
@@ -203,7 +182,6 @@ class Agent:
         return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
 
     def _repr_html_(self) -> str:
-        """Return the agent as a table, as notebooks show it."""
         log = self._log
         rows: dict[str, object] = {"problem": self.problem.summary, "episodes": f"{self.n_episodes:,}"}
         if self._algorithm.logged.episodes:
@@ -325,151 +303,6 @@ class Agent:
         table = self._algorithm.policy_table(certificates.advised_plan(self))[0]
         return deployment.named_policy(self, table, "the plan of the next episode")
 
-    def learn(
-        self,
-        n_episodes: int,
-        *,
-        env: Any = None,
-        until_gap: float | None = None,
-        explore_for: str | None = None,
-        certify: bool = False,
-        callback: Callable[[Episode], bool | None] | None = None,
-        progress: bool = False,
-        blas_threads: int | None = 1,
-    ) -> History:
-        """Play and learn `n_episodes` more episodes; `learn(a)` then `learn(b)` is `learn(a + b)`.
-
-        Args:
-            n_episodes: Largest number of episodes to play.
-            env: Vector environment of Gymnasium whose sub-environments are the agent's problem: one episode is open in
-                each of them, `n_episodes` are begun, and all of them are finished. Every call seeds it again, by the
-                agent's seed and the number of episodes begun so far. By default the agent's own environment.
-            until_gap: Stop once `recommend` has a policy that is certified to be within this of optimal. This is
-                checked whenever the number of episodes grew by 2 %.
-            explore_for: "regret" or "certificate" for these episodes, in place of the agent's setting: play to earn, or
-                to certify a policy with few episodes.
-            certify: Put a certificate into every `Episode` and the history.
-            callback: Called with each finished `Episode`; returning False stops.
-            progress: Show progress on standard error: a bar, or lines if it is not a terminal.
-            blas_threads: Threads of the linear algebra; None leaves them unchanged.
-
-        Returns:
-            The history of all episodes of the agent.
-        """
-        if self.problem.env is None and env is None:
-            raise ProtocolError(
-                "learn needs an environment, and this agent has none: pass one to load, or play yourself, with "
-                "episode = agent.begin_episode(), episode.act(obs) and episode.observe(…)"
-            )
-        if self._queue.n_open:
-            raise ProtocolError("learn was called while an episode is open; end it first")
-        count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
-        fits_memory("n_episodes", _NUMBERS_PER_EPISODE * count, f"{count:,} episodes", remedy="Play fewer at a time.")
-        if callback is not None:
-            function("callback", callback, of=1, remedy="Give a function of an Episode, or leave it out.")
-        flag("certify", certify)
-        flag("progress", progress)
-        for name, given in (("certify", certify or None), ("until_gap", until_gap)):
-            if given is not None and not self._algorithm.claims.certifies:
-                rule = f"must be left out for {self._algorithm.name}, which has no certificates"
-                fail(name, rule, given, "Use MatrixRL.")
-        if until_gap is not None:
-            number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
-            certificates.check_certifies(self, "until_gap")
-        from matrixrl.agents.vector import check_vector_env, play_vector
-        from matrixrl.threads import limited_threads
-
-        vector, bar = None if env is None else check_vector_env(self, env), None
-        if progress:
-            from matrixrl.progress import EpisodeProgress  # which loads Rich
-
-            bar = EpisodeProgress(self._algorithm.name, count)
-        on_episode, before = self._callbacks(bar, callback, until_gap), self._algorithm.certifier.purpose
-        if explore_for is not None:
-            self._algorithm.certifier.purpose = explore_for
-        try:
-            with limited_threads(blas_threads), bar or nullcontext():
-                if vector is not None:
-                    play_vector(self, vector, count, on_episode, certify=certify)
-                else:
-                    self._play(count, on_episode, certify=certify)
-        finally:
-            if explore_for is not None:
-                self._algorithm.certifier.purpose = before
-        return self.history
-
-    def _callbacks(
-        self, bar: EpisodeProgress | None, callback: Callable[[Episode], bool | None] | None, until_gap: float | None
-    ) -> Callable[[Episode], bool]:
-        """Return a function that shows a finished episode to all who follow `learn`, and says whether to go on."""
-        next_look = self.n_episodes + 1
-
-        def on_episode(episode: Episode) -> bool:
-            nonlocal next_look
-            if bar is not None:
-                bar.advance(f"return {episode.episode_return:.3g}")
-            if callback is not None and callback(episode) is False:
-                return False
-            if until_gap is None or self.n_episodes < next_look:
-                return True
-            _, found = certificates.safest(self)
-            next_look = max(self.n_episodes + 1, int(self.n_episodes * _LOOK_GROWTH))
-            return not (found.guarantee and found.gap <= until_gap)
-
-        return on_episode
-
-    def _play(self, n_episodes: int, on_episode: Callable[[Episode], bool], *, certify: bool) -> None:
-        """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
-        engine, queue = self._engine, self._queue
-        learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certificates.certificate_of, self)
-        for _ in range(n_episodes):
-            n = self.n_episodes
-            try:
-                record = engine.play(learn, certifier if certify else None)
-            except BaseException as error:
-                if self.n_episodes == n:  # nothing was learned
-                    buffer = getattr(engine.world, "buffer", None)
-                    queue.drop(error, None if buffer is None else len(buffer.actions))
-                raise
-            finally:
-                if self.n_episodes > n:
-                    queue.n_begun = max(queue.n_begun, n) + 1
-            if not on_episode(record):
-                return
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that was learned and every random stream, as plain data.
-
-        The entry `arrays` has arrays by name; all others are numbers, texts, lists and dictionaries.
-
-        >>> import matrixrl
-        >>> one, other = (matrixrl.MatrixRL("river-swim", seed=0) for _ in range(2))
-        >>> _ = one.learn(3)
-        >>> other.load_state_dict(one.state_dict())
-        >>> bool((one.learn(2).returns == other.learn(2).returns).all())
-        True
-        """
-        from matrixrl.agents.checkpoint import agent_state
-
-        return agent_state(self)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` of an agent with the same problem, settings and seed returned.
-
-        Raises:
-            CheckpointError: It is the state of something else; nothing is changed.
-            ProtocolError: This agent has begun to play.
-        """
-        from matrixrl.agents.checkpoint import load_agent_state
-
-        load_agent_state(self, state)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically; also while episodes are open."""
-        from matrixrl.agents.checkpoint import save_agent
-
-        save_agent(self, file_path("path", path))
-
     @classmethod
     def load(
         cls,
@@ -497,40 +330,25 @@ class Agent:
                 and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
-        from matrixrl.agents.checkpoint import load_agent
+        return checkpoint.load_agent(
+            cls,
+            file_path("path", path),
+            env,
+            phi=phi,
+            psi=psi,
+            compiled=optional_flag("compiled", compiled),
+            algorithm=algorithm,
+            trust_code=trust_code,
+            objects=objects,
+        )
 
-        given: dict[str, Any] = {
-            "phi": phi,
-            "psi": psi,
-            "algorithm": algorithm,
-            "trust_code": trust_code,
-            "objects": objects,
-        }
-        return load_agent(cls, file_path("path", path), env, compiled=optional_flag("compiled", compiled), **given)
+    # loop.py: playing by itself
+    learn = loop.learn
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return everything, for pickle; the environment must be something that pickle takes."""
-        if self.problem.env is not None:
-            try:
-                pickle.dumps(self.problem.env)
-            except (pickle.PicklingError, TypeError, AttributeError) as error:
-                self._refuse_copy(error)
-        return self.__dict__.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return an agent that shares nothing with this one and goes on bit for bit."""
-        copied = type(self).__new__(type(self))
-        memo[id(self)] = copied
-        try:
-            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        except TypeError as error:  # how deepcopy refuses locks, files, generators
-            self._refuse_copy(error)
-        return copied
-
-    def _refuse_copy(self, error: Exception) -> NoReturn:
-        rule = "must be an environment that pickle takes, for an agent to be pickled or copied"
-        remedy = "Use save and load, which takes the environment as an argument."
-        raise InvalidInput(f"env {rule}; got {shown(self.problem.env)} ({error}). {remedy}") from error
+    # checkpoint.py: everything of an agent, to go on bit for bit
+    state_dict = checkpoint.state_dict
+    load_state_dict = checkpoint.load_state_dict
+    save = checkpoint.save
 
     # certificates.py: what is proven so far
     certificate = certificates.certificate

@@ -9,9 +9,10 @@ from matrixrl.agents import certificates
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import fail, integer, number
+from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
-from matrixrl.play.engine import Finished
-from matrixrl.records import Episode, IntArray
+from matrixrl.play.rollout import Finished
+from matrixrl.records import IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -134,13 +135,7 @@ def time_out_after(self: Agent, limit: float, *, now: float, reward: float | Non
     """
     longest = number("limit", limit, low=0.0, remedy="Give a time in the unit of act(obs, now=…).")
     present = number("now", now, remedy="Give a time in the unit of act(obs, now=…).")
-    asked = ((episode, episode._question) for episode in self._queue.open)
-    late = [one for one, last in asked if last and last.now is not None and last.now <= present - longest]
-    for episode in late:
-        episode._timed_out_step(reward)  # refuse a reward before anything is changed
-    for episode in late:
-        episode.time_out(reward)
-    return tuple(late)
+    return self._queue.time_out_until(present - longest, reward)
 
 
 def learn_steps(self: Agent, played: Finished) -> Episode:

@@ -9,10 +9,11 @@ import numpy as np
 
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.finite import permitted
+from matrixrl.certificates import Certificate, RegretBound, RegretCertificate
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
-from matrixrl.records import Certificate, Guarantee, RegretBound, RegretCertificate
+from matrixrl.records import Guarantee
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -62,7 +63,7 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
     if not self._algorithm.claims.certifies:
         words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
         raise ProtocolError(words)
-    played = self._queue.open[0]._plan if self._queue.n_open == 1 else advised_plan(self)
+    played = self._queue.open[0].data.plan if self._queue.n_open == 1 else advised_plan(self)
     return certificate_of(self, played, start)
 
 
@@ -194,7 +195,7 @@ def certificate_of(self: Agent, plan: Any, state: Any = None) -> Certificate:
     plan = permitted(self._algorithm, plan)
     bounds = self._algorithm.certifier.certify(plan, start)
     claim = certificate_claim(self, bool(bounds.empty[0]), named=state is not None)
-    found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)
+    found = Certificate.of(bounds, 0, self._algorithm.claims.delta, claim, of_start)
     if state is not None:
         low, high = found.optimal_interval
         if low > high:

@@ -17,8 +17,8 @@ from matrixrl.agents import certificates
 from matrixrl.agents.episode_queue import LATE_EPISODES
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, saved_class, with_objects
-from matrixrl.archive import FORMAT_VERSION, check_arrays, check_entries, read_archive, refusing, write_archive
-from matrixrl.checks import choice, fail, integer, number, shown
+from matrixrl.archive import FORMAT_VERSION, Arrays, check_arrays, check_entries, read_archive, refusing, write_archive
+from matrixrl.checks import choice, fail, file_path, integer, number, shown
 from matrixrl.display import printable
 from matrixrl.envs import make
 from matrixrl.errors import CheckpointMismatch, InvalidInput, ProtocolError, UntrustedCode
@@ -31,10 +31,9 @@ from matrixrl.settings import Settings, plain_value
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["agent_state", "load_agent", "load_agent_state", "save_agent"]
+__all__ = ["load_agent"]
 
 A = TypeVar("A", bound="Agent")
-Arrays = dict[str, NDArray[Any]]
 _KIND = "matrixrl-agent"
 _NONE = type(None)
 _ENTRIES: dict[str, Any] = {
@@ -52,88 +51,98 @@ _DIGESTS = {"logs_learned": "_digests", "logs_exported": "_exported"}  # what te
 _DIGEST = 32  # bytes of SHA-256
 
 
-def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
-    """Write an agent to one file."""
-    header = agent_state(agent)
-    write_archive(path, _KIND, header, header.pop("arrays"))
+def save(self: Agent, path: str | os.PathLike[str]) -> None:
+    """Write everything to one file, atomically; also while episodes are open."""
+    header = state_dict(self)
+    write_archive(file_path("path", path), _KIND, header, header.pop("arrays"))
 
 
-def agent_state(agent: Agent) -> dict[str, Any]:
-    """Return everything of an agent as plain data, and arrays by name in the entry `arrays`."""
-    certificates.heed_masks(agent)
-    algorithm, log = agent.algorithm, agent._log
-    problem, of_problem = save_problem(agent.problem)
-    episodes, tables, plans = agent._queue.arrays()
+def state_dict(self: Agent) -> dict[str, Any]:
+    """Return everything that was learned and every random stream, as plain data.
+
+    The entry `arrays` has arrays by name; all others are numbers, texts, lists and dictionaries.
+
+    >>> import matrixrl
+    >>> one, other = (matrixrl.MatrixRL("river-swim", seed=0) for _ in range(2))
+    >>> _ = one.learn(3)
+    >>> other.load_state_dict(one.state_dict())
+    >>> bool((one.learn(2).returns == other.learn(2).returns).all())
+    True
+    """
+    certificates.heed_masks(self)
+    algorithm, log = self.algorithm, self._log
+    problem, of_problem = save_problem(self.problem)
+    episodes, tables, plans = self._queue.arrays()
     header = {
         "library": version("matrixrl"),
         "algorithm": algorithm.name,
-        "settings": _plain_settings(agent.settings),
+        "settings": _plain_settings(self.settings),
         **_recipe(algorithm),
-        "seed": agent.seed,
+        "seed": self.seed,
         "compiled": algorithm.compiled,
-        "keep_log": agent.keep_log,
-        "selection": agent._selection,
-        "gaps": agent._gaps,
-        "overridden": agent._overridden,
-        "certified": agent._ledger.header(),
+        "keep_log": self.keep_log,
+        "selection": self._selection,
+        "gaps": self._gaps,
+        "overridden": self._overridden,
+        "certified": self._ledger.header(),
         "refutation": algorithm.claims.refutation(),
         "problem": problem,
-        "late_episodes": agent.late_episodes,
-        "n_begun": agent._queue.n_begun,
-        "delay": agent._queue.delay,
-        "time_outs": agent.n_time_outs,
+        "late_episodes": self.late_episodes,
+        "n_begun": self._queue.n_begun,
+        "delay": self._queue.delay,
+        "time_outs": self.n_time_outs,
         "plans": plans,
     }
     groups: dict[str, Mapping[str, NDArray[Any]]] = {
         "problem_": of_problem,
         "learned_": algorithm.state(),
         "history_": {name: np.array(getattr(log, name), dtype=np.float64) for name in (*_HISTORY, *_LOGGED_HISTORY)},
-        "certified_": agent._ledger.arrays(),
-        "seen_": {} if agent._seen is None else agent._seen.arrays(),
+        "certified_": self._ledger.arrays(),
+        "seen_": {} if self._seen is None else self._seen.arrays(),
         "episodes_": episodes,
         "plan_": tables,
     }
     arrays = {prefix + name: array for prefix, group in groups.items() for name, array in group.items()}
     for name, attribute in _DIGESTS.items():
-        if getattr(agent, attribute):
-            digests = np.frombuffer(b"".join(getattr(agent, attribute)), dtype=np.uint8)
+        if getattr(self, attribute):
+            digests = np.frombuffer(b"".join(getattr(self, attribute)), dtype=np.uint8)
             arrays[name] = digests.reshape(-1, _DIGEST)
-    if agent._engine.world is not None and len(stream := agent._engine.world.to_array()):
+    if self._engine.world is not None and len(stream := self._engine.world.to_array()):
         arrays["env_stream"] = stream[0]
     return {**header, "arrays": arrays}
 
 
-def load_agent_state(agent: Agent, state: Mapping[str, Any]) -> None:
-    """Put a new agent into the state of another one with the same problem, settings and seed.
+def load_state_dict(self: Agent, state: Mapping[str, Any]) -> None:
+    """Go on from what `state_dict` of an agent with the same problem, settings and seed returned.
 
     Raises:
-        CheckpointError: It is the state of something else.
-        ProtocolError: The agent has begun to play.
+        CheckpointError: It is the state of something else; nothing is changed.
+        ProtocolError: This agent has begun to play.
     """
-    if agent.n_episodes or agent.n_logged_episodes or agent._queue.n_begun:
-        raise ProtocolError(f"a state is loaded into a new agent, and this one has {agent.n_episodes:,} episodes")
+    if self.n_episodes or self.n_logged_episodes or self._queue.n_begun:
+        raise ProtocolError(f"a state is loaded into a new agent, and this one has {self.n_episodes:,} episodes")
     if not isinstance(state, Mapping) or not isinstance(state.get("arrays"), Mapping):
         fail("state", "must be what state_dict returned", shown(state), "Pass agent.state_dict().")
     source, arrays = "the state", dict(state["arrays"])
     header = json.loads(json.dumps({name: value for name, value in state.items() if name != "arrays"}))
     with refusing(source):
-        _check_header(type(agent), {"format": _KIND, "version": FORMAT_VERSION, **header})
+        _check_header(type(self), {"format": _KIND, "version": FORMAT_VERSION, **header})
         _check_numbers(arrays)
         saved = unpack_problem(header["problem"], _taken(arrays, "problem_"))
     with _comparing(source):
-        if header["seed"] != agent.seed or header["code"] != _recipe(agent.algorithm)["code"]:
-            received = f"{agent.algorithm.name} with seed {agent.seed}"
+        if header["seed"] != self.seed or header["code"] != _recipe(self.algorithm)["code"]:
+            received = f"{self.algorithm.name} with seed {self.seed}"
             fail("agent", f"must be {header['algorithm']} with seed {header['seed']}", received, "Make the same agent.")
-        saved.compare(agent.problem)
-        _check_recipe(agent.algorithm, header)
-    before = copy.deepcopy(agent.__dict__, {id(agent): agent, id(agent.problem): agent.problem})
+        saved.compare(self.problem)
+        _check_recipe(self.algorithm, header)
+    before = copy.deepcopy(self.__dict__, {id(self): self, id(self.problem): self.problem})
     try:
         with refusing(source):
-            agent.algorithm.use_compiled(header["compiled"])
-            _fill(agent, header, _taken(arrays, "learned_"), arrays)
+            self.algorithm.use_compiled(header["compiled"])
+            _fill(self, header, _taken(arrays, "learned_"), arrays)
     except BaseException:
-        agent.__dict__.clear()
-        agent.__dict__.update(before)
+        self.__dict__.clear()
+        self.__dict__.update(before)
         raise
 
 
@@ -291,8 +300,6 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
         raise InvalidInput("there must be no steps where they are not kept")
     agent._selection = None if header["selection"] is None else printable(header["selection"])
     begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
-    for name, most in {"overridden": agent.n_episodes, "delay": agent.n_episodes, "time_outs": begun}.items():
-        integer(name, header[name], low=0, high=most, remedy="It is damaged.")
     agent._gaps = number("gaps", header["gaps"], low=0.0, remedy="It is damaged.")
     agent._overridden = header["overridden"]
     agent._ledger.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from matrixrl.agents import ask_and_tell
 from matrixrl.agents.episodes import Advised, OpenEpisode
-from matrixrl.archive import check_arrays
+from matrixrl.archive import Arrays, check_arrays
 from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
-from matrixrl.play.engine import Finished
+from matrixrl.play.rollout import Finished
 from matrixrl.problems import FunctionalTask, Task
 from matrixrl.problems.action_masks import action_list
-from matrixrl.records import Episode
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -26,7 +26,6 @@ __all__ = ["LATE_EPISODES", "EpisodeQueue"]
 
 LATE_EPISODES = ("wait", "learn")
 """Treatment of an episode that ends before one that was begun earlier."""
-Arrays = dict[str, NDArray[Any]]
 _STEPS = ("states", "actions", "rewards", "next_states")
 _ROWS: dict[str, Any] = {  # arrays with one entry for each episode
     **dict.fromkeys(("number", "planned_after", "plan", "length", "advised", "planned"), np.int64),
@@ -117,11 +116,13 @@ class EpisodeQueue:
 
     def _learn(self, episode: OpenEpisode) -> Episode:
         """Learn from an episode that was ended."""
-        plan, steps, agent = episode._plan, episode.data.steps(), self._agent
+        data, agent = episode.data, self._agent
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
-        played = Finished(plan, steps, episode._off_plan, episode._is_certifying, certificate=episode._certificate)
+        played = Finished(
+            data.plan, data.steps(), data.off_plan, episode._is_certifying, certificate=episode._certificate
+        )
         record = ask_and_tell.learn_steps(agent, played)
-        episode._life, episode.record, episode._plan = "closed", record, None
+        episode._life, episode.record, data.plan = "closed", record, None
         return record
 
     def time_out(self, episode: OpenEpisode) -> Episode | None:
@@ -132,10 +133,20 @@ class EpisodeQueue:
             self._agent._note_doubt(words)
         return self.close(episode)
 
+    def time_out_until(self, last: float, reward: float | None) -> tuple[OpenEpisode, ...]:
+        """Let every open episode time out whose last question has a time up to `last`, and return them."""
+        asked = ((episode, episode._question) for episode in self.open)
+        late = tuple(one for one, question in asked if question and question.now is not None and question.now <= last)
+        for episode in late:
+            episode._timed_out_step(reward)  # refuse a reward before anything is changed
+        for episode in late:
+            episode.time_out(reward)
+        return late
+
     def abandon(self, episode: OpenEpisode) -> None:
         """Forget an open episode, and learn from those that waited for it."""
         self._open.pop(episode.number, None)
-        episode._life, episode._plan = "closed", None
+        episode._life, episode.data.plan = "closed", None
         with uninterrupted():
             self._learn_ready()
 
@@ -147,7 +158,7 @@ class EpisodeQueue:
         left = (*self.open, *self.waiting)
         self._open, self._waiting = {}, []
         for episode in left:
-            episode._life, episode._plan = "closed", None
+            episode._life, episode.data.plan = "closed", None
         lengths = [episode.stage for episode in left] + ([] if n_steps is None else [n_steps])
         if isinstance(error, Exception) and lengths:
             self._agent._note_selection(f"an episode ended in an error after {max(lengths)} of its steps")
@@ -174,23 +185,23 @@ class EpisodeQueue:
         plans: dict[tuple[tuple[str, int], ...], int] = {}
         by_plan: dict[int, int] = {}
         for episode in episodes:
-            if id(episode._plan) not in by_plan:
+            if id(episode.data.plan) not in by_plan:
                 numbers = []
-                for name, table in episode._plan.arrays().items():
+                for name, table in episode.data.plan.arrays().items():
                     known = tables.setdefault(name, {})
                     numbers.append((name, known.setdefault(id(table), (len(known), table))[0]))
-                by_plan[id(episode._plan)] = plans.setdefault(tuple(numbers), len(plans))
+                by_plan[id(episode.data.plan)] = plans.setdefault(tuple(numbers), len(plans))
         asked = [episode._question for episode in episodes]
         columns = {
             "number": [e.number for e in episodes],
             "planned_after": [e._planned_after for e in episodes],
-            "plan": [by_plan[id(e._plan)] for e in episodes],
+            "plan": [by_plan[id(e.data.plan)] for e in episodes],
             "length": [e.stage for e in episodes],
             "advised": [_NO_ADVICE if one is None else one.action for one in asked],
             "planned": [_NO_ADVICE if one is None else one.planned for one in asked],
             "asked_at": [np.nan if one is None or one.now is None else one.now for one in asked],
             "terminated": [e.data.terminated for e in episodes],
-            "off_plan": [e._off_plan for e in episodes],
+            "off_plan": [e.data.off_plan for e in episodes],
             "waiting": [e.is_waiting for e in episodes],
             "certifying": [e._is_certifying for e in episodes],
         }
@@ -227,7 +238,7 @@ class EpisodeQueue:
         for i, end in enumerate(np.cumsum(own["length"]).tolist()):
             row = {name: own[name][i].item() for name in _ROWS}
             episode = OpenEpisode(agent, made[row["plan"]], row["number"], row["planned_after"])
-            episode._off_plan, episode._is_certifying = row["off_plan"], row["certifying"]
+            episode.data.off_plan, episode._is_certifying = row["off_plan"], row["certifying"]
             for k in range(end - row["length"], end):
                 state, following = (problem.saved_state("state", own[name][k]) for name in ("states", "next_states"))
                 action = problem.saved_action("action", own["actions"][k], episode.stage)
@@ -257,15 +268,11 @@ class EpisodeQueue:
         kinds = dict(zip(_STEPS, (kind, np.int64, np.float64, kind), strict=True))
         n_asked, n_actions = int((own["advised"] != _NO_ADVICE).sum()), task.n_actions
         among = own.get("advised_among", np.empty((n_asked, n_actions), dtype=np.bool_))
-        lengths, numbers, after = own["length"], own["number"], own["planned_after"]
         fits = (
             all(len(own[name]) == n for name in _ROWS)
             and all(own[name].dtype == wanted for name, wanted in kinds.items() if name in own)
             and all(len(own.get(name, ())) == n_steps for name in _STEPS)
-            and bool(((lengths >= own["waiting"]) & (lengths <= task.horizon)).all())
-            and bool((np.diff(numbers, prepend=-1, append=self.n_begun) > 0).all())
-            # the delay of a plan enters the regret bound
-            and bool(((after >= 0) & (after <= self._agent.algorithm.episode)).all())
+            and bool(((own["length"] >= 0) & (own["length"] <= task.horizon)).all())
             and len(own.get("advised_states", ())) == n_asked
             and among.shape == (n_asked, n_actions)
             and among.dtype == np.bool_

@@ -8,12 +8,14 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.algorithms.registry import known_reward
+from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
-from matrixrl.play.rollout import StepBuffer, check_first_state, choose_among
+from matrixrl.history import Episode
+from matrixrl.play.rollout import Trajectory, check_first_state
 from matrixrl.problems import FunctionalTask, Task
 from matrixrl.problems.action_masks import action_list
-from matrixrl.records import BoolArray, Certificate, Episode
+from matrixrl.records import BoolArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -49,7 +51,7 @@ class OpenEpisode:
     """One episode between `Agent.begin_episode` and its end; many may be open at once over one model.
 
     Attributes:
-        data: Steps that were observed.
+        data: Its plan, and the steps that were observed.
         number: Number of the episode, counted from 0 in the order in which the agent began them; `Agent.episode` finds
             an open episode by it, also after `Agent.load`.
         record: Record of the episode once it was learned from, else None.
@@ -70,8 +72,6 @@ class OpenEpisode:
         "_certificate",
         "_is_certifying",
         "_life",
-        "_off_plan",
-        "_plan",
         "_planned_after",
         "_timed_out",
         "data",
@@ -82,11 +82,9 @@ class OpenEpisode:
     def __init__(self, agent: Agent, plan: Any, number: int = 0, planned_after: int = 0) -> None:
         self.number = number
         self._agent = agent
-        self._plan = plan
         self._planned_after = planned_after  # number of episodes that were learned from when it was begun
-        self.data = StepBuffer()
+        self.data = Trajectory(agent.algorithm, plan)
         self._timed_out = False
-        self._off_plan = False
         self._certificate: Certificate | None = None
         self._is_certifying = agent.algorithm.certifier.purpose == "certificate"  # its plan need not be greedy
         self.record: Episode | None = None
@@ -119,7 +117,7 @@ class OpenEpisode:
     @property
     def is_finished(self) -> bool:
         """Whether no further step can be observed."""
-        return self.data.terminated or len(self.data.actions) >= self._agent.problem.task.horizon
+        return self.data.is_finished
 
     def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
         """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer.
@@ -189,11 +187,7 @@ class OpenEpisode:
             if self._is_repeated(step, reported):
                 return
             self._check_unfinished("observe")
-        planned = self._planned(reported.state, explore=False).planned
-        self._off_plan |= reported.action != planned
-        self.data.append(*reported)
-        if self.algorithm.revised is not None and not self.is_finished:
-            self._plan = self.algorithm.revised(self._plan, self.data.steps)
+        self.data.add(*reported, planned=self._planned(reported.state, explore=False).planned)
 
     def end(self) -> Episode | None:
         """Learn from the episode (Algorithm 1, lines 11 and 12) and return its record.
@@ -222,8 +216,8 @@ class OpenEpisode:
         """
         self._check_unfinished("time_out")
         step, asked = self._timed_out_step(reward), self._question
-        self._off_plan |= asked is not None and asked.action != asked.planned
-        self.data.append(*step)
+        assert asked is not None  # else there is no step that could time out
+        self.data.add(*step, planned=asked.planned)
         self._timed_out = True
         return self._agent._queue.time_out(self)
 
@@ -336,10 +330,7 @@ class OpenEpisode:
             among = None if known is None or known[kept.planned] else known
         asked = None if among is None else tuple(action_list(among))
         if kept.among != asked:
-            action = kept.planned
-            if among is not None and not among[action]:
-                action = choose_among(self.algorithm, self._plan, kept.stage, state, among)
-            self._advised = kept = kept._replace(action=action, among=asked)
+            self._advised = kept = kept._replace(action=self.data.choose(state, kept.planned, among), among=asked)
         if kept.now is None and now is not None:
             self._advised = kept = kept._replace(now=now)
         return kept.action
@@ -349,7 +340,7 @@ class OpenEpisode:
         kept, stage = self._advised, len(self.data.actions)
         plain = state if type(state) is int else np.asarray(state).tolist()  # arrays do not compare to one answer
         if kept is None or kept.stage != stage or kept.state != plain:
-            action = int(self.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)[0])
+            action = self.data.planned(state, explore=explore)
             self._advised = kept = Advised(stage, plain, action, action)
         return kept
 

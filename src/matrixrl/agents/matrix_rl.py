@@ -44,12 +44,7 @@ class MatrixRL(Agent):
         explore_for: Play to earn ("regret"), or to certify a policy with few episodes ("certificate").
         switch_growth: κ: plan again only when det A_n grew by 1 + κ since the last plan; 0 plans every episode.
         n_episodes: Number of episodes N, if known in advance; only the theorem's radius uses it.
-        env_settings: As in `Agent`.
-        seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
-        compiled: Plan with compiled loops, or not; as in `Agent`.
-        keep_log: Keep all steps, so that `export` can write them.
-        late_episodes: "wait" or "learn", as in `Agent`.
-        trust_code: Whether names may import code.
+        env_settings, seed, compiled, keep_log, late_episodes, trust_code: As in `Agent`.
         more: Options of the problem (phi, psi, reward, horizon, allowed, …; `ProblemOptions`) and settings of balls
             (radius, ridge, columns, …; `BallOptions`).
 
@@ -120,16 +115,8 @@ class KernelMatrixRL(Agent):
         set: As in `MatrixRL`; for numbered states.
         exploration: Factor of the radius; for vectors the bonus of a pair of which nothing is known, as a share of the
             range of values left.
-        delta: As in `MatrixRL`; for numbered states.
-        known_reward: As in `MatrixRL`; for numbered states.
-        switch_growth: As in `MatrixRL`; for numbered states.
-        n_episodes: As in `MatrixRL`; for numbered states.
-        env_settings: As in `Agent`.
-        seed: As in `Agent`.
-        compiled: As in `Agent`.
-        keep_log: As in `Agent`.
-        late_episodes: As in `Agent`.
-        trust_code: As in `Agent`.
+        delta, known_reward, switch_growth, n_episodes: As in `MatrixRL`; for numbered states.
+        env_settings, seed, compiled, keep_log, late_episodes, trust_code: As in `Agent`.
         more: Options of the problem (`ProblemOptions`), and rarely used settings (`KernelOptions`).
 
     >>> import gymnasium
@@ -187,12 +174,7 @@ class KernelControl(Agent):
         action_points: Points along each coordinate of continuous actions in backups.
         softness: Probability of a random action in backups.
         revise: Whether plans are made again during an episode whose steps the model does not predict.
-        env_settings: As in `Agent`.
-        seed: As in `Agent`.
-        compiled: As in `Agent`.
-        keep_log: As in `Agent`.
-        late_episodes: As in `Agent`.
-        trust_code: As in `Agent`.
+        env_settings, seed, compiled, keep_log, late_episodes, trust_code: As in `Agent`.
         more: Options of the problem, such as `horizon` and `reward_range`; see `ProblemOptions`.
 
     >>> import gymnasium

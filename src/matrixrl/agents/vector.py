@@ -14,13 +14,14 @@ from gymnasium.wrappers import vector as vector_wrappers
 from matrixrl.agents import certificates
 from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.history import Episode
 from matrixrl.play.rollout import check_first_state, kept, refuse_truncation
 from matrixrl.problems import FiniteMDP, Problem, Task, read_problem
 from matrixrl.problems.fingerprint import differing_fields, fingerprint
 from matrixrl.problems.gym_tables import current_mask
 from matrixrl.problems.reader import options_like
 from matrixrl.random_streams import numbered_seed
-from matrixrl.records import BoolArray, Episode
+from matrixrl.records import BoolArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
     episode = agent.begin_episode()
     if certify:
         named = obs if agent._engine.certifies_first_state else None
-        episode._certificate = certificates.certificate_of(agent, episode._plan, named)
+        episode._certificate = certificates.certificate_of(agent, episode.data.plan, named)
     return episode
 
 

@@ -90,7 +90,7 @@ class Algorithm(ABC):
     _claims_class: ClassVar[type[Claims]] = Claims
     _certifier_class: ClassVar[type[Certifier]] = Certifier
     _may_learn_masks: ClassVar[bool] = False
-    _has_policy_table: bool = True  # whether `policy_table` can be asked where the MDP is known
+    has_policy_table: bool = True  # whether `policy_table` can be asked where the MDP is known
     _smaller_remedy: ClassVar[str] = (
         "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
     )

@@ -228,7 +228,6 @@ def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_repl
         "empty": np.empty(n_replicas, dtype=np.int64),
     }
     check_arrays(arrays, like)
-    fits = 0 <= policy.min() <= policy.max() < frame.n_actions and frame.permits(policy)
-    if not fits or (arrays["empty"] < 0).any() or arrays["values"][:, -1].any():  # alarms, and what is left at the end
+    if not (0 <= policy.min() <= policy.max() < frame.n_actions and frame.permits(policy)):
         raise InvalidInput("the plan does not fit the problem")
     return Plan(policy, arrays["values"], arrays["empty"])

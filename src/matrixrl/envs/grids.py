@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import fail, fits_memory, integer, number
-from matrixrl.envs.cases import table_of
+from matrixrl.envs.cases import Outcome, table_of
 from matrixrl.features import Features, FunctionPhi, SparsePsi
 from matrixrl.problems import FactoredTransitions, FiniteMDP, Layout, MDPEnv
 from matrixrl.records import FloatArray, IntArray
@@ -238,16 +238,12 @@ class DoubleIntegrator(MDPEnv):
         size = number("noise", noise, low=0.0, high=10.0, remedy="Try 0.3.")
         x, v = (grid.ravel() for grid in np.meshgrid(np.linspace(-1, 1, nx), np.linspace(-1, 1, nv), indexing="ij"))
         self.points: FloatArray = np.stack([x, v], axis=1)
-        states = np.arange(nx * nv)
-        parts = []
-        for a, push in enumerate((-1.0, 0.0, 1.0)):
-            for shock, chance in ((-size, 0.25), (0.0, 0.5), (size, 0.25)):
-                speed = np.clip(v + _PUSH * (push + shock), -1.0, 1.0)
-                position = np.clip(x + _STEP * speed, -1.0, 1.0)
-                for following, share in _corners(position, speed, nx, nv):
-                    parts.append((chance * share, states * 3 + a, following))
-        chances, rows, next_states = (np.concatenate(entries) for entries in zip(*parts, strict=True))
-        table = sparse.coo_array((chances, (rows, next_states)), shape=(nx * nv * 3, nx * nv)).tocsr()
+        outcomes: list[Outcome] = []
+        for shock, chance in ((-size, 0.25), (0.0, 0.5), (size, 0.25)):
+            speed = np.clip(v[:, None] + _PUSH * (np.array([-1.0, 0.0, 1.0]) + shock), -1.0, 1.0)
+            position = np.clip(x[:, None] + _STEP * speed, -1.0, 1.0)
+            outcomes += [(chance * share, following, 0.0) for following, share in _corners(position, speed, nx, nv)]
+        table, _ = table_of(outcomes)
         bell = np.exp(-((x - 0.6) ** 2 + v**2) / 0.08)
         start = int(np.argmin((x + 0.6) ** 2 + v**2))
         mdp = FiniteMDP(table, np.tile(bell[:, None], (1, 3)), horizon, start=start, noisy_rewards=noisy_rewards)

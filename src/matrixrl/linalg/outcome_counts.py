@@ -149,12 +149,12 @@ class OutcomeCounts:
         return {"codes": self._codes, "times": self._times}
 
     def restore(self, codes: IntArray, times: FloatArray) -> None:
-        """Take back what `arrays` returned; refuse what are no counts of so many rows and outcomes."""
+        """Take back what `arrays` returned; refuse codes of other rows or outcomes."""
         limit = self.n_replicas * self.n_rows * self.n_outcomes
         if (np.diff(codes, prepend=-1, append=limit) <= 0).any():  # they become indices
             raise InvalidInput(f"the codes of outcomes must be increasing integers from 0 to {limit - 1}")
-        if len(times) != len(codes) or not (np.isfinite(times) & (times > 0.0)).all():
-            raise InvalidInput("every outcome that was seen must have one positive count")
+        if len(times) != len(codes):
+            raise InvalidInput("every outcome that was seen must have one count")
         self.take(codes.copy(), times.copy())
 
     def take(self, codes: IntArray, times: FloatArray) -> None:

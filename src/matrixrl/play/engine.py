@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.measurement import is_measured
 from matrixrl.play.results import Chunk
-from matrixrl.play.rollout import EnvWorld, TableWorld
+from matrixrl.play.rollout import EnvWorld, Finished, TableWorld
 from matrixrl.problems import RegretEvaluator
-from matrixrl.records import Steps
 
-__all__ = ["Engine", "Finished"]
+__all__ = ["Engine"]
 
 R = TypeVar("R")
-
-
-class Finished(NamedTuple):
-    """An episode that was played, to be learned from."""
-
-    plan: Any  # at its end: some algorithms revise plans
-    steps: Steps  # (B, k)
-    off_plan: bool = False  # whether an action was not that of the plan
-    is_certifying: bool = False  # whether it explored for a certificate: its plan need not be greedy
-    is_drawn: bool = False  # whether the agent's own MDP drew the first state
-    certificate: Any = None  # what the engine was given to certify the plan with, if anything
-    first_plan: Any = None  # at its begin
 
 
 class Engine:
@@ -49,7 +36,7 @@ class Engine:
         problem = algorithm.problem
         self.algorithm, self.world = algorithm, world
         self.evaluator = None if problem.mdp is None else RegretEvaluator(problem.mdp)
-        measures = self.evaluator is not None and algorithm._has_policy_table
+        measures = self.evaluator is not None and algorithm.has_policy_table
         self.regret_every = problem.regret_every if measures else 0
         has_start = problem.task.start_is_declared
         self._values_first_state = not isinstance(world, TableWorld) and not has_start
@@ -70,11 +57,11 @@ class Engine:
             plan = algorithm.plan()
             if certify is not None and not self.certifies_first_state:
                 certificate = certify(plan, None)
-            steps, last_plan, off_plan = world.play(algorithm, plan)
+            played = world.play(algorithm, plan)
             if certify is not None and self.certifies_first_state:
-                certificate = certify(plan, steps.states[0, 0])
-            is_certifying = algorithm.certifier.purpose == "certificate"
-            return learn(Finished(last_plan, steps, off_plan, is_certifying, world.draws_starts, certificate, plan))
+                certificate = certify(plan, played.steps.states[0, 0])
+            purpose = algorithm.certifier.purpose == "certificate"
+            return learn(played._replace(is_certifying=purpose, certificate=certificate, first_plan=plan))
         except BaseException:
             self.rewind(mark)
             raise

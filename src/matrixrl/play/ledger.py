@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.archive import check_arrays, check_entries
+from matrixrl.certificates import Certificate
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame
 from matrixrl.core.returns import MOST_FROZEN, N_LEVELS, frozen_policy_bounds, return_level
@@ -24,7 +25,7 @@ from matrixrl.features import OneHotPhi
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import Problem
 from matrixrl.problems.task import total_weight
-from matrixrl.records import BoolArray, Bounds, Certificate, FloatArray, Guarantee, IntArray, Steps
+from matrixrl.records import BoolArray, Bounds, FloatArray, Guarantee, IntArray, Steps
 
 __all__ = ["CONTRADICTION", "CertificateLedger", "CertifiedPolicy", "FrozenReturns", "contradictory"]
 
@@ -104,7 +105,7 @@ class CertificateLedger:
         for b in range(len(least)):
             claim = algorithm.claims.certificate(bool(bounds.empty[b]) or bool(self.alarmed[b]))
             claim = claim and Guarantee.unless(CONTRADICTION if crossed[b] else None)
-            found.append(bounds.certificate(b, algorithm.claims.delta, claim, self._problem.start_words))
+            found.append(Certificate.of(bounds, b, algorithm.claims.delta, claim, self._problem.start_words))
         return found
 
     @property

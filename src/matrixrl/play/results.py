@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.certificates import Certificate
 from matrixrl.display import Described, in_digits
 from matrixrl.errors import MatrixRLError
 from matrixrl.measurement import held, measured_places
-from matrixrl.records import BoolArray, Certificate, FloatArray, Guarantee, IntArray
+from matrixrl.records import BoolArray, FloatArray, Guarantee, IntArray
 
 __all__ = ["Chunk", "RunResult", "alarm_words", "join_results", "proof_label"]
 

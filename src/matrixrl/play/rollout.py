@@ -24,11 +24,10 @@ from matrixrl.records import BoolArray, Steps
 
 __all__ = [
     "EnvWorld",
-    "Rollout",
-    "StepBuffer",
+    "Finished",
     "TableWorld",
+    "Trajectory",
     "check_first_state",
-    "choose_among",
     "first_observation",
     "kept",
     "play_in_env",
@@ -36,10 +35,18 @@ __all__ = [
 ]
 
 
-class StepBuffer:
-    """The steps of one episode of one replica, while it is played.
+class Trajectory:
+    """One episode of one replica while it is played: its plan, and the steps so far.
+
+    Whoever plays it, the engine or the outside world, asks `planned` and `choose` for an action and reports with `add`.
+
+    Args:
+        algorithm: The algorithm.
+        plan: Its plan for the episode.
 
     Attributes:
+        plan: The plan as it is now; some algorithms revise it during an episode.
+        off_plan: Whether an action was not that of the plan.
         states: States before each step.
         actions: Actions, as the task counts them.
         rewards: Rewards in the environment's unit.
@@ -47,22 +54,57 @@ class StepBuffer:
         terminated: Whether the environment ended the episode with the last step.
     """
 
-    __slots__ = ("actions", "next_states", "rewards", "states", "terminated")
+    __slots__ = ("_algorithm", "actions", "next_states", "off_plan", "plan", "rewards", "states", "terminated")
 
-    def __init__(self) -> None:
+    def __init__(self, algorithm: Algorithm, plan: Any) -> None:
+        self._algorithm, self.plan = algorithm, plan
+        self.off_plan = self.terminated = False
         self.states: list[Any] = []
         self.actions: list[int] = []
         self.rewards: list[float] = []
         self.next_states: list[Any] = []
-        self.terminated = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no further step can follow."""
+        return self.terminated or len(self.actions) >= self._algorithm.problem.task.horizon
+
+    def planned(self, state: Any, *, explore: bool = True) -> int:
+        """Return the action of the plan in the state of the next step, as the task counts them."""
+        return int(self._algorithm.act(self.plan, len(self.actions), np.asarray(state)[None], explore=explore)[0])
+
+    def choose(self, state: Any, planned: int, among: BoolArray | None, *, explore: bool = True) -> int:
+        """Return the planned action, or that with the largest Q of the plan among some (A,), if it is none of them."""
+        if among is None or among[planned]:
+            return planned
+        stage, horizon = len(self.actions), self._algorithm.problem.task.horizon
+        q = self._algorithm.action_values(self.plan, stage, np.asarray(state)[None], explore=explore)
+        return int(best_among(q, among, horizon)[0])
 
     def append(self, state: Any, action: int, reward: float, following: Any, ended: bool) -> None:
-        """Add one step."""
+        """Append one step."""
         self.states.append(state)
         self.actions.append(action)
         self.rewards.append(reward)
         self.next_states.append(following)
         self.terminated = ended
+
+    def add(
+        self,
+        state: Any,
+        action: int,
+        reward: float,
+        following: Any,
+        ended: bool,
+        *,
+        planned: int | None,
+        explore: bool = True,
+    ) -> None:
+        """Append one step that was just played, where the plan had an action, and let the algorithm revise the plan."""
+        self.off_plan |= action != planned
+        self.append(state, action, reward, following, ended)
+        if explore and self._algorithm.revised is not None and not self.is_finished:
+            self.plan = self._algorithm.revised(self.plan, self.steps)
 
     def steps(self, since: int = 0) -> Steps:
         """Return the steps as a batch of one replica.
@@ -82,12 +124,16 @@ class StepBuffer:
         )
 
 
-class Rollout(NamedTuple):
-    """One episode that was played."""
+class Finished(NamedTuple):
+    """An episode that was played, to be learned from."""
 
-    steps: Steps  # Steps of each replica
-    plan: Any  # Plan at its end, which differs from that at its begin if the algorithm revises plans
-    off_plan: bool  # Whether an action was not that of the plan, because the environment did not allow it
+    plan: Any  # at its end: some algorithms revise plans
+    steps: Steps  # (B, k)
+    off_plan: bool = False  # whether an action was not that of the plan
+    is_certifying: bool = False  # whether it explored for a certificate: its plan need not be greedy
+    is_drawn: bool = False  # whether the agent's own MDP drew the first state
+    certificate: Any = None  # what the engine was given to certify the plan with, if anything
+    first_plan: Any = None  # at its begin
 
 
 class SeededWorld:
@@ -119,16 +165,14 @@ class TableWorld(SeededWorld):
     One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
     """
 
-    draws_starts = True
-
     def __init__(self, mdp: FiniteMDP, seeds: Sequence[int]) -> None:
         self._mdp = mdp
         self.streams = [gym_seeding.np_random(stream_seed(seed, "env"))[0] for seed in seeds]
 
-    def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
+    def play(self, algorithm: Algorithm, plan: Any) -> Finished:
         """Play one episode in every replica."""
         uniforms = np.stack([stream.random(self._mdp.draws_per_episode) for stream in self.streams])
-        return Rollout(self._mdp.rollout(uniforms, partial(algorithm.act, plan)), plan, False)
+        return Finished(plan, self._mdp.rollout(uniforms, partial(algorithm.act, plan)), is_drawn=True)
 
 
 class EnvWorld(SeededWorld):
@@ -138,8 +182,7 @@ class EnvWorld(SeededWorld):
 
     Attributes:
         is_seeded: Whether the environment has got its seed, with the first episode.
-        draws_starts: Whether first states are drawn from the start of the known MDP.
-        buffer: Steps of the episode that is played or was played last in `env.step`; None before its first action.
+        running: The episode that is played or was played last in `env.step`; None before its first action.
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
@@ -147,13 +190,13 @@ class EnvWorld(SeededWorld):
         self._problem, self._env, self._seed = problem, problem.env, seed
         self.is_seeded = False
         own = self._env.unwrapped
-        self.draws_starts = isinstance(own, MDPEnv) and type(own).reset is MDPEnv.reset
+        self._draws_starts = isinstance(own, MDPEnv) and type(own).reset is MDPEnv.reset
         self._mdp = problem.mdp if _only_plays(problem, self._env) else None
-        self.buffer: StepBuffer | None = None
+        self.running: Trajectory | None = None
 
-    def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
+    def play(self, algorithm: Algorithm, plan: Any) -> Finished:
         """Play one episode."""
-        self.buffer = None
+        self.running = None
         seed = None if self.is_seeded else stream_seed(self._seed, "env")
         own = vars(self._env.unwrapped)  # a user may have replaced a method since the last episode
         if self._mdp is not None and algorithm.revised is None and "step" not in own and "reset" not in own:
@@ -163,12 +206,14 @@ class EnvWorld(SeededWorld):
             uniforms = self._env.unwrapped.np_random.random(self._mdp.draws_per_episode)  # as `MDPEnv.reset` draws them
             steps = self._mdp.rollout(uniforms[None], partial(algorithm.act, plan))
             has_end = self._mdp.task.end_state is not None
-            return Rollout(steps.cut(int(steps.taken.sum())) if has_end else steps, plan, False)
+            played = steps.cut(int(steps.taken.sum())) if has_end else steps
+            return Finished(plan, played, is_drawn=self._draws_starts)
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
         check_first_state(self._problem, self._problem.state("obs", obs))
-        self.buffer = StepBuffer()
-        return play_in_env(algorithm, plan, self._env, obs, info, self._current_mask, self.buffer)
+        self.running = running = Trajectory(algorithm, plan)
+        play_in_env(algorithm, running, self._env, obs, info, self._current_mask)
+        return Finished(running.plan, running.steps(), running.off_plan, is_drawn=self._draws_starts)
 
     @cached_property
     def _current_mask(self) -> Callable[[], Any] | None:
@@ -198,57 +243,35 @@ def _only_plays(problem: Problem, env: gym.Env[Any, Any]) -> bool:
 
 def play_in_env(
     algorithm: Algorithm,
-    plan: Any,
+    running: Trajectory,
     env: gym.Env[Any, Any],
     obs: Any,
     info: Any,
     current_mask: Callable[[], Any] | None,
-    buffer: StepBuffer,
     *,
     explore: bool = True,
-) -> Rollout:
-    """Play one episode of one replica in an environment that was just reset, and add its steps to a buffer.
+) -> None:
+    """Play an episode that has no steps yet in an environment that was just reset.
 
     `explore=False` draws no random number and keeps the plan.
     """
-    problem, horizon = algorithm.problem, algorithm.problem.task.horizon
-    state, off_plan = problem.state("obs", obs), False
+    problem, masks, horizon = algorithm.problem, algorithm.masks, algorithm.problem.task.horizon
+    state = problem.state("obs", obs)
     for stage in range(horizon):
-        among = algorithm.masks.among(state, stage, info, current_mask)
-        action, is_planned = _choose(algorithm, plan, stage, state, among, explore=explore)
-        off_plan |= not is_planned
+        among, planned = masks.among(state, stage, info, current_mask), running.planned(state, explore=explore)
+        if among is None:  # a mask may have been reported after the plan was made
+            among = masks.at(state, stage)
+        action = running.choose(state, planned, among, explore=explore)
         next_obs, reward, terminated, truncated, info = _take_step(env, problem.env_action(action))
         following, earned = problem.state("next_obs", next_obs), problem.reward(reward)
         after = problem.state_after_end(following) if terminated else following
-        buffer.append(state, action, earned, after, terminated)
+        running.add(state, action, earned, after, terminated, planned=planned, explore=explore)
         if terminated:
-            break
+            return
         if truncated and stage < horizon - 1:
             refuse_truncation(stage + 1, horizon)
-        if algorithm.revised is not None and explore and stage < horizon - 1:
-            plan = algorithm.revised(plan, buffer.steps)
         state = following
-    else:
-        algorithm.masks.note_last(state, info)
-    return Rollout(buffer.steps(), plan, off_plan)
-
-
-def _choose(algorithm: Algorithm, plan: Any, stage: int, state: Any, among: Any, *, explore: bool) -> tuple[int, bool]:
-    """Return the action of a plan, or the best one that is allowed; and whether it is the plan's."""
-    action = int(algorithm.act(plan, stage, np.asarray(state)[None], explore=explore)[0])
-    if among is None:  # a mask may have been reported after the plan was made
-        among = algorithm.masks.at(state, stage)
-    if among is None or among[action]:
-        return action, True
-    return choose_among(algorithm, plan, stage, state, among, explore=explore), False
-
-
-def choose_among(
-    algorithm: Algorithm, plan: Any, stage: int, state: Any, among: BoolArray, *, explore: bool = True
-) -> int:
-    """Return the action with the largest Q of a plan among some actions (A,)."""
-    q = algorithm.action_values(plan, stage, np.asarray(state)[None], explore=explore)
-    return int(best_among(q, among, algorithm.problem.task.horizon)[0])
+    masks.note_last(state, info)
 
 
 def check_first_state(problem: Problem, state: Any) -> None:

@@ -10,22 +10,23 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL
 from matrixrl.algorithms.finite import permitted
+from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.core.start import Start
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.measurement import held
 from matrixrl.play.arguments import RunOptions, read_arguments, split_options
-from matrixrl.play.engine import Engine, Finished
+from matrixrl.play.engine import Engine
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.monitor import EpisodeMonitor
 from matrixrl.play.player import CompiledPlayer, why_not_compiled
 from matrixrl.play.results import Chunk, RunResult, Series, join_results
-from matrixrl.play.rollout import EnvWorld, TableWorld
+from matrixrl.play.rollout import EnvWorld, Finished, TableWorld
 from matrixrl.problems import Problem, ProblemOptions
 from matrixrl.progress import EpisodeProgress
 from matrixrl.random_streams import seed_list
-from matrixrl.records import Bounds, Certificate, FloatArray, IntArray
+from matrixrl.records import Bounds, FloatArray, IntArray
 from matrixrl.settings import Settings
 from matrixrl.threads import limited_threads
 
@@ -62,22 +63,13 @@ class Simulation:
     seed at a time: this object plays the first one, and `run` makes another simulation for each of the others.
 
     Args:
-        env: Name of an environment, an environment, a `FiniteMDP`, or a `Problem` that was read before.
-        n_episodes: Number of episodes N.
+        env, n_episodes, agent, env_settings, certify, compiled, trust_code: As in `run_seeds`; the environment may also
+            be a `Problem` that was read before.
         seeds: One seed for each replica.
-        agent: Name of an agent, an algorithm that is not started, its class, or ``package.module:Name``; MatrixRL by
-            default, KernelControl for vectors.
         settings: Settings of an agent given by name; `phi` and `psi` may be ``package.module:Name`` of feature maps.
-        env_settings: Settings of an environment given by name.
-        certify: Keep a certificate of every episode (costs two more backups each).
         window: The episodes, counted from 0, that this object plays and remembers; all by default. One that does not
             begin at 0 needs `restore_simulation` first.
-        compiled: Use compiled loops wherever there are some, or nowhere; by default where one seed
-            alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
-            plans with others. They draw the same numbers and differ in the rounding of sums only.
-        trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: Options of the problem: phi, psi, reward, horizon, measure_regret and others; see
-            `matrixrl.problems.ProblemOptions`.
+        options: Options of the problem, see `matrixrl.problems.ProblemOptions`.
     """
 
     def __init__(
@@ -411,9 +403,10 @@ def run_seeds(
         agent: Name of an agent, an algorithm such as ``PSRL(preset="tuned")`` or one of your own, its class, or
             ``package.module:Name`` of one; MatrixRL by default, KernelControl for vectors.
         env_settings: Settings of an environment given by name.
-        certify: Keep a certificate of every episode.
+        certify: Keep a certificate of every episode (costs two more backups each).
         compiled: Use compiled loops wherever there are some, or nowhere; by default where one seed
-            alone would take about a second.
+            alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
+            plans with others. They draw the same numbers and differ in the rounding of sums only.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         progress: Show progress on standard error: a bar, or lines if it is not a terminal.
         blas_threads: Threads of the linear algebra; None leaves them unchanged.

@@ -14,7 +14,7 @@ import numpy as np
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
-from matrixrl.play.rollout import StepBuffer, first_observation, play_in_env
+from matrixrl.play.rollout import Trajectory, first_observation, play_in_env
 from matrixrl.problems import MDPEnv
 from matrixrl.problems.gym_tables import current_mask
 from matrixrl.random_streams import stream_seed
@@ -140,14 +140,14 @@ class Recorder:
             )
             try:
                 obs, info = first_observation(film, stream_seed(algorithm.seeds[0], "env"))
-                buffer = StepBuffer()
-                play_in_env(algorithm, plan, film, obs, info, current_mask(film), buffer, explore=explore)
+                played = Trajectory(algorithm, plan)
+                play_in_env(algorithm, played, film, obs, info, current_mask(film), explore=explore)
                 width = np.shape(film.recorded_frames[0])[1]
             finally:
                 film.close()  # type: ignore[no-untyped-call]
             path = self._folder / f"{self._name}-{name}.mp4"
             (inside / f"{name}-episode-0.mp4").replace(path)
-        return Recording(path, float(sum(buffer.rewards)), len(buffer.actions), width)
+        return Recording(path, float(sum(played.rewards)), len(played.actions), width)
 
 
 def _write_side_by_side(before: Recording, after: Recording, path: Path, titles: tuple[str, str]) -> Path:

@@ -12,10 +12,11 @@ from matrixrl.agents import Agent, PlannedAhead
 from matrixrl.agents.deployment import ActionTables
 from matrixrl.checks import fail, index, shown
 from matrixrl.display import printable
+from matrixrl.history import History
 from matrixrl.measurement import held
 from matrixrl.play import RunResult
 from matrixrl.problems import solve
-from matrixrl.records import FloatArray, Guarantee, History
+from matrixrl.records import FloatArray, Guarantee
 
 __all__ = ["Run", "action_names", "checked_agent", "checked_stage", "read_runs", "state_names", "tables_of"]
 

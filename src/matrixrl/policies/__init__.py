@@ -3,8 +3,8 @@
 This package needs NumPy only. It imports neither agents nor algorithms.
 """
 
+from matrixrl.certificates import Comparison
 from matrixrl.policies.given import PolicySpace, read_actions
 from matrixrl.policies.policy import FORMAT, VERSION, Policy
-from matrixrl.records import Comparison
 
 __all__ = ["FORMAT", "VERSION", "Comparison", "Policy", "PolicySpace", "read_actions"]

@@ -24,10 +24,11 @@ from matrixrl.archive import (
     refusing,
     write_archive,
 )
+from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, file_path, index, indices, integer, shown
 from matrixrl.display import confidence, html_table, printable
 from matrixrl.errors import CheckpointError, InvalidInput
-from matrixrl.records import Certificate, Guarantee, IntArray
+from matrixrl.records import Guarantee, IntArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from
 
 __all__ = ["FORMAT", "VERSION", "Policy"]
@@ -196,7 +197,6 @@ class Policy:
         return f"<Policy of {sizes}: {printable(self.description)}{self._proven()}>"
 
     def _repr_html_(self) -> str:
-        """Return the policy as a table, as notebooks show it."""
         rows: dict[str, object] = {
             "sizes": f"{self.horizon:,} stages, {self.n_states:,} states, {self.n_actions:,} actions",
             "depends on the stage": "no" if self.is_stationary else "yes",
@@ -223,7 +223,9 @@ class Policy:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy to a file that `load` reads: JSON for the suffix ``.json``, ``.npz`` for a smaller file.
 
-        Nothing that learns is needed to load it, and both formats can be read without matrixrl.
+        JSON has one line for each stage. An npz file holds the array ``table`` (H, S), in the smallest unsigned type,
+        and the array ``header``, the bytes of a JSON text. Nothing that learns is needed to load either, and both can
+        be read without matrixrl.
 
         Args:
             path: Path that ends in ``.json`` or ``.npz``.
@@ -238,18 +240,14 @@ class Policy:
         >>> Policy.load(path) == policy
         True
         """
-        target = file_path("path", path)
-        if target.endswith(".json"):
-            self.to_json(target)
-        elif target.endswith(".npz"):
-            self.to_numpy(target)
-        else:
+        target, head = file_path("path", path), {"digest": self.digest, **self.entries()}
+        if target.endswith(".npz"):
+            small = self.table.astype(np.min_scalar_type(int(self.table.max())))
+            write_archive(target, FORMAT, head, {"table": small}, version=VERSION)
+            return
+        if not target.endswith(".json"):
             fail("path", "must end in .json or .npz", shown(target), "to_csv writes a CSV file, which is not loaded.")
-
-    def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as JSON to a file of any name, one line for each stage; `load` reads it."""
-        target = file_path("path", path)
-        head = {"format": FORMAT, "version": VERSION, "digest": self.digest, **self.entries()}
+        head = {"format": FORMAT, "version": VERSION, **head}
         lines = [f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}," for name, value in head.items()]
         rows = ",\n".join(f"  {json.dumps(row.tolist(), separators=(',', ':'))}" for row in self.table)
         data = "\n".join(["{", *lines, ' "table": [', rows, " ]", "}", ""]).encode("ascii")
@@ -257,16 +255,6 @@ class Policy:
             size = f"{len(data):,} bytes, more than {_LARGEST_JSON:,}"
             raise CheckpointError(f"{target} would have {size}; save a table of this size as .npz")
         atomic_write(target, lambda temporary: temporary.write_bytes(data), parents=False)
-
-    def to_numpy(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as an npz file of any name; `load` and ``numpy.load(path, allow_pickle=False)`` read it.
-
-        It holds the array ``table`` (H, S), in the smallest unsigned type, and the array ``header``, the bytes of a
-        JSON text.
-        """
-        small = self.table.astype(np.min_scalar_type(int(self.table.max())))
-        header = {"digest": self.digest, **self.entries()}
-        write_archive(file_path("path", path), FORMAT, header, {"table": small}, version=VERSION)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the actions as CSV with the columns stage, state and action, in the environment's own numbers.
@@ -292,7 +280,7 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """Return the policy of a file that `save`, `to_json` or `to_numpy` wrote.
+        """Return the policy of a file that `save` wrote.
 
         Nothing is unpickled or executed. The digest of the file finds damage; it is no signature.
 

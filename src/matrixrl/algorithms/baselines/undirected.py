@@ -36,14 +36,14 @@ class RandomPlay(Baseline):
     model = None
 
     def begin(self) -> None:
-        self._has_policy_table = self.problem.kind == "finite"  # else actions are drawn one by one
-        if self._has_policy_table:
+        self.has_policy_table = self.problem.kind == "finite"  # else actions are drawn one by one
+        if self.has_policy_table:
             super().begin()
 
     def make_plan(self) -> Plan:
         """Return a newly drawn table for each replica; it is empty on vectors."""
         n, horizon = self.n_replicas, self.problem.task.horizon
-        if self._has_policy_table:
+        if self.has_policy_table:
             drawn = np.stack([self._draw_actions(rng) for rng in self.streams["agent"]])
             policy = drawn.astype(np.min_scalar_type(self.task.n_actions - 1))
         else:
@@ -55,7 +55,7 @@ class RandomPlay(Baseline):
 
     def act(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the table, or drawn ones on vectors, which are 0 without `explore`: (B,)."""
-        if self._has_policy_table:
+        if self.has_policy_table:
             return super().act(plan, stage, states, explore=explore)
         if not explore:
             return np.zeros(self.n_replicas, dtype=np.int64)
@@ -72,15 +72,15 @@ class RandomPlay(Baseline):
 
     def upper(self, plan: Plan, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return the smallest possible return, or NaN on vectors: (B,)."""
-        return super().upper(plan, first_states) if self._has_policy_table else np.full(self.n_replicas, np.nan)
+        return super().upper(plan, first_states) if self.has_policy_table else np.full(self.n_replicas, np.nan)
 
     def policy_table(self, plan: Plan) -> IntArray:
-        if not self._has_policy_table:
+        if not self.has_policy_table:
             self.problem.refuse("must have numbered states for a table of actions")
         return super().policy_table(plan)
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
-        if self._has_policy_table:
+        if self.has_policy_table:
             return super().plan_from_arrays(arrays)
         plan = self.make_plan()
         check_arrays(arrays, plan.arrays())

@@ -82,10 +82,6 @@ class KernelModel:
         self.z, self.z_next = np.empty((0, m)), np.empty((0, m))  # (n, m) coordinates before and after each step
         self.grams = np.zeros((self.n_actions, m, m))  # G_a
 
-    def size(self) -> int:
-        """Return the number of steps."""
-        return len(self.data.actions)
-
     def update(self, steps: Experience) -> None:
         """Fold in the steps of an episode: O(k m²) for k steps, and O(n m) for each new inducing point."""
         before = (self.scale.seen, self.map.arrays(), self.z, self.z_next, self.grams.copy())

@@ -189,7 +189,7 @@ class PaperBall(FrobeniusClosedForm):
         super().__init__(radius=TheoremRadius(c=checked), ridge=ridge, c_core=c_core)
 
 
-class NormalisedBall(SingleSet):
+class NormalisedBall(FrobeniusBall):
     r"""The Frobenius ball intersected with {φᵀMu = 1}, u = Ψᵀ1: probabilities sum to one (docs/proofs.md, section 2).
 
     With \(\alpha = u^\top v/\|u\|^2\), \(v_\perp = v - \alpha u\), \(\epsilon = 1 - \phi^\top M_n u\), the largest
@@ -210,6 +210,7 @@ class NormalisedBall(SingleSet):
     compiled_form = CompiledForm(centre=ALONG_U)
     reach_is_local = True
     event = OPERATOR_BALL
+    surplus = FrobeniusBall.surplus  # as of the ball without the constraint: ‖v⊥‖₂ ≤ ‖v‖₂
 
     def reach(
         self, design: PairDesign, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
@@ -231,16 +232,6 @@ class NormalisedBall(SingleSet):
         perpendicular = v - alpha[:, None] * context.total
         return Split(alpha, perpendicular, np.sqrt(np.vecdot(perpendicular, perpendicular)))
 
-    def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Return whether the Frobenius norm is at most √β; the constraint depends only on M and is not checked."""
-        inside: BoolArray = np.linalg.norm(error, axis=(1, 2)) <= radius
-        return inside
-
-    @property
-    def surplus(self) -> float:
-        """Factor 2 C_ψ H, as of the ball without the constraint: ‖v⊥‖₂ ≤ ‖v‖₂ ≤ C_ψ H."""
-        return 2.0 * self.context.c_psi * self.context.horizon
-
 
 class NormalisedColumnBall(ColumnBall):
     r"""The column ball for centred values: \(\phi^\top M_n v + c\epsilon + \sqrt{d'\beta} w \|v - cu\|_\infty\).
@@ -256,17 +247,13 @@ class NormalisedColumnBall(ColumnBall):
     compiled_form = CompiledForm(centre=MIDDLE, norm=LARGEST)
     reach_is_local = True
     event = OPERATOR_BALL
+    surplus = ColumnBall.surplus  # as of the column ball: the smallest ‖v − cu‖_∞ is at most ‖v‖_∞ (c = 0)
 
     def split(self, v: FloatArray) -> Split:
         """Return (c, v − cu, ‖v − cu‖_∞)."""
         centre = chebyshev_centre(v, self.context.total)
         direction = v - centre[:, None] * self.context.total
         return Split(centre, direction, np.abs(direction).max(axis=1))
-
-    @property
-    def surplus(self) -> float:
-        """Factor 2 √d' C_ψ H, as of the column ball: the smallest ‖v − cu‖_∞ is at most ‖v‖_∞ (c = 0)."""
-        return 2.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
 
 
 def chebyshev_centre(v: FloatArray, u: FloatArray) -> FloatArray:

@@ -12,8 +12,8 @@ import numpy as np
 
 from matrixrl.checks import fail
 from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.history import Episode, History
 from matrixrl.measurement import held
-from matrixrl.records import Episode, History
 
 __all__ = ["TensorBoardCallback", "open_writer"]
 

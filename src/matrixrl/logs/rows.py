@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
 from matrixrl.logs.step_log import StepLog, rows_differ
-from matrixrl.logs.table import CellKind, Labels, LogTable
+from matrixrl.logs.table import LogTable
 from matrixrl.problems import ContinuousTask, FunctionalTask, Problem
 from matrixrl.problems.action_masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec
 
-__all__ = ["Columns", "LogEpisodes", "LogRows"]
+__all__ = ["Columns", "LogRows"]
 
 Columns = dict[str, tuple[str, ...]]
 """Columns of each role that a log has; a vector has one for each coordinate."""
 
-_KINDS: dict[str, CellKind] = {"episode": "label", "terminated": "flag", "truncated": "flag"}
 _LARGEST = 1e12  # as in Problem.reward
 _CHECK = "Correct the row, or check the columns."
-
-
-class LogEpisodes(NamedTuple):
-    """The episodes of a log; `first_step` and `selection` are those of `LogPlan`."""
-
-    log: StepLog
-    first_step: int | None
-    left_out: IntArray  # (k,) rows of the log
-    selection: str | None
 
 
 def _first(bad: BoolArray) -> int | None:
@@ -54,7 +44,7 @@ class LogRows:
 
     def __init__(self, source: LogTable, columns: Columns, problem: Problem) -> None:
         self.source, self.columns, self.problem = source, columns, problem
-        read = source.read({name: _KINDS.get(role, "number") for role, names in columns.items() for name in names})
+        read = source.read(columns)
         rewards = self._number(read, "reward")
         n_rows = len(rewards)
         if not n_rows:
@@ -169,7 +159,7 @@ class LogRows:
     def _episodes(self, read: dict[str, Any]) -> tuple[IntArray, list[str], str]:
         """Return the number of the episode of each row (n,), the names of the episodes, and their order in words."""
         if "episode" in self.columns:
-            labels: Labels = read[self.columns["episode"][0]]
+            labels = read[self.columns["episode"][0]]
             order = "episodes in the order of their numbers" if labels.are_numbers else "episodes as they first appear"
             return labels.codes, labels.names, order
         if "terminated" not in self.columns and "truncated" not in self.columns:
@@ -180,8 +170,8 @@ class LogRows:
 
     # Episodes
 
-    def form_episodes(self, first_step: int | None) -> LogEpisodes:
-        """Return the episodes; `first_step` is that of `read_log`.
+    def form_episodes(self, first_step: int | None) -> tuple[StepLog, int | None, IntArray, str | None]:
+        """Return the episodes, and `first_step`, the rows that are left out (k,) and `selection` of `LogPlan`.
 
         Raises:
             InvalidInput: Rows are repeated, contradict each other, leave gaps, go on after the end or beyond the
@@ -202,7 +192,7 @@ class LogRows:
             firsts=stages[kept][begins],
             lengths=np.diff(begins, append=len(kept)),
         )
-        return LogEpisodes(log, number, self.order[~known], self._selection(stages, known))
+        return log, number, self.order[~known], self._selection(stages, known)
 
     def _refuse(self, at: int, role: str, rule: str, received: object, remedy: str) -> None:
         """Refuse the row at a position of the sorted rows."""

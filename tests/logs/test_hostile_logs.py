@@ -68,7 +68,7 @@ def test_a_file_that_is_no_csv(content, words, tmp_path):
 def test_files_need_pyarrow(name, tmp_path, monkeypatch):
     log = random_log(n_episodes=2)
     path = write_parquet(tmp_path / name, log) if name.endswith("parquet") else write_csv(tmp_path / name, log)
-    monkeypatch.setattr("matrixrl.extras.find_spec", lambda package: None)
+    monkeypatch.setattr("matrixrl.extras.missing_packages", list)
     with pytest.raises(MissingExtra, match=r"pyarrow; pip install 'matrixrl\[logs\]'"):
         read_log(path, problem())
     assert read_log(log, problem()).plan.n_steps == len(log["reward"])  # columns in memory do not

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from matrixrl.colours import LOOKS
 from matrixrl.errors import MissingExtra
 from matrixrl.pages.server import Feed, event_stream, open_socket
-from matrixrl.plots.style import LOOKS
 from matrixrl_lab.live.guard import Guard
 from matrixrl_lab.live.snapshot import snapshots_of
 from matrixrl_lab.pages import PAGES

@@ -10,7 +10,7 @@ from matrixrl.archive import atomic_write
 from matrixrl.checks import fail
 from matrixrl.display import printable
 from matrixrl_lab.analysis import aggregate, summarise
-from matrixrl_lab.palette import looks_of
+from matrixrl_lab.report.charts import looks_of
 from matrixrl_lab.report.latex import as_latex
 from matrixrl_lab.report.tables import PlainTable, aggregate_table, final_table, table_notes
 from matrixrl_lab.store import Store

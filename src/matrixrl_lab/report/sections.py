@@ -7,8 +7,8 @@ import shlex
 from collections import Counter
 from typing import Any
 
+from matrixrl.colours import Look
 from matrixrl.play.results import proof_label
-from matrixrl.plots.style import Look
 from matrixrl_lab.analysis import Aggregate, EnvSummary
 from matrixrl_lab.analysis.few_seeds import few_seeds_mark
 from matrixrl_lab.analysis.number_text import amount

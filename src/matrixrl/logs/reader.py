@@ -14,7 +14,7 @@ from matrixrl.checks import choice, fail, integer, shown
 from matrixrl.logs.minari_data import PREFIX, minari_table, open_minari
 from matrixrl.logs.rows import Columns, LogRows
 from matrixrl.logs.step_log import NAMES, StepLog
-from matrixrl.logs.table import LogTable, open_table
+from matrixrl.logs.table import VECTORS, LogTable, open_table
 from matrixrl.problems import Problem
 
 __all__ = ["ROLES", "CheckedLog", "LogPlan", "log_digest", "read_log"]
@@ -23,7 +23,6 @@ ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminat
 """What a column of a log can be."""
 
 _NEEDED = ("state", "action", "reward")
-_VECTORS = ("state", "action", "next_state")  # roles that may have one column for each coordinate or part
 _USUAL: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episode_id", "episode_index", "ep", "trajectory", "trajectory_id", "traj", "traj_id"),
     "step": ("step", "stage", "t", "time_step", "timestep", "step_id", "step_index", "h"),
@@ -224,7 +223,7 @@ def _named(source: LogTable, role: str, given: Any) -> tuple[str, ...]:
         if role in _NEEDED:
             fail("columns", f"must name a column for the {role}", None, "Every log has one.")
         return ()
-    names = tuple(given) if isinstance(given, (list, tuple)) and role in _VECTORS else (given,)
+    names = tuple(given) if isinstance(given, (list, tuple)) and role in VECTORS else (given,)
     for name in names:
         if not isinstance(name, str) or source.columns.count(name) != 1:
             rule = f"must name one of the columns {_listed(source.columns)} for the {role}"
@@ -242,7 +241,7 @@ def _guess(source: LogTable, role: str, left: list[str]) -> tuple[str, ...]:
     if len(alike) > 1:
         remedy = f"Name one: columns={{{role!r}: {alike[0]!r}}}."
         fail(source.name, f"must have one column for the {role}", f"the columns {_listed(alike)}", remedy)
-    if alike or role not in _VECTORS:
+    if alike or role not in VECTORS:
         return tuple(alike)
     numbered: dict[str, dict[int, str]] = {}
     for column in left:

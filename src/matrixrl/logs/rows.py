@@ -45,7 +45,7 @@ class LogRows:
     def __init__(self, source: LogTable, columns: Columns, problem: Problem) -> None:
         self.source, self.columns, self.problem = source, columns, problem
         read = source.read(columns)
-        rewards = self._number(read, "reward")
+        rewards: FloatArray = read[columns["reward"][0]]
         n_rows = len(rewards)
         if not n_rows:
             fail(source.name, "must have at least one row", "none", "Check the file.")
@@ -59,7 +59,7 @@ class LogRows:
         self.terminated, self.truncated = (
             read[columns[role][0]] if role in columns else none for role in ("terminated", "truncated")
         )
-        self.steps = self._number(read, "step") if "step" in columns else None
+        self.steps: FloatArray | None = read[columns["step"][0]] if "step" in columns else None
         episodes, self.names, self.order_note = self._episodes(read)
         # Whether actions are allowed is checked later, as it may depend on the stage.
         what = f"an action of {problem.name}"
@@ -79,13 +79,6 @@ class LogRows:
         self.follows[1:] = self.episodes[1:] == self.episodes[:-1]
 
     # Cells
-
-    def _number(self, read: dict[str, Any], role: str) -> FloatArray:
-        name = self.columns[role][0]
-        column: FloatArray = read[name]
-        if column.ndim > 1:
-            fail(f"{self.source.name}, column {name!r}", "must have one number a row", column.shape, "Check it.")
-        return column
 
     def _vector(self, read: dict[str, Any], role: str) -> FloatArray:
         """Return states or actions (n,) or (n, p) as the problem has them, of one or several columns."""

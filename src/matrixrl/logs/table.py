@@ -23,10 +23,13 @@ from matrixrl.errors import InvalidInput
 from matrixrl.extras import require_packages
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["PARQUET", "Labels", "LogTable", "open_table", "require_pyarrow"]
+__all__ = ["PARQUET", "VECTORS", "Labels", "LogTable", "open_table", "require_pyarrow"]
 
 PARQUET = (".parquet", ".pq")
 """Endings of names of Parquet files."""
+
+VECTORS = ("state", "action", "next_state")
+"""Roles that may have one column for each coordinate or part, or a column of vectors."""
 
 _CSV = (".csv", ".tsv", ".txt")
 _SEPARATORS = (",", ";", "\t")
@@ -79,6 +82,8 @@ class LogTable:
         cells = {column: self._cells(column, given[column]) for column in role_of}
         length = len(next(iter(cells.values())))
         for column, found in cells.items():
+            if getattr(found, "ndim", 1) > 1 and role_of[column] not in VECTORS:
+                self._refuse_column(column, "must have one cell a row", f"the shape {found.shape}", "Check it.")
             if len(found) != length:
                 rule = f"must be as long as the others, {length} rows"
                 self._refuse_column(column, rule, f"{len(found)} rows", "Give columns of one length.")
@@ -108,7 +113,9 @@ class LogTable:
         if cells.ndim not in (1, 2) or cells.dtype.kind not in "biufOUTM":
             self._refuse_column(column, "must hold one number, flag or text in each row", shown(given))
         if cells.dtype.kind == "M":  # days as labels of episodes
-            cells = np.where(np.isnat(cells), None, cells.astype(str).astype(object))
+            missing = np.isnat(cells)
+            cells = cells.astype(str).astype(object)
+            cells[missing] = None
         return cells.tolist() if cells.dtype.kind in "OUT" else cells
 
     def _arrow_cells(self, column: str, given: Any) -> Any:
@@ -156,7 +163,7 @@ class LogTable:
 
     def _flags(self, column: str, cells: Any) -> BoolArray:
         """Return cells as flags (n,): True and False, 1 and 0, or those words."""
-        if isinstance(cells, np.ndarray) and cells.dtype.kind == "b" and cells.ndim == 1:
+        if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
             return cells
         values, codes = self._distinct(column, cells)
         known = [_FLAGS.get(str(value).strip().lower()) for value in values]
@@ -172,6 +179,10 @@ class LogTable:
             row = int(np.argmax(np.abs(cells) >= _EXACT))
             rule = "must be below 2⁵³ if it is a number of type float, as larger ones are rounded"
             self.refuse(row, column, rule, shown(float(cells[row])), "Give episodes as text or whole numbers.")
+        is_whole = isinstance(cells, np.ndarray) and cells.dtype.kind in "iu" and len(cells)
+        if is_whole and float(cells.min()) > -_EXACT and float(cells.max()) < _EXACT:
+            ordered, codes = np.unique(cells, return_inverse=True)
+            return Labels(codes, [repr(float(number)) for number in ordered], are_numbers=True)
         values, codes = self._distinct(column, cells)
         empty = next((code for code, value in enumerate(values) if _is_missing(value)), None)
         if empty is not None:

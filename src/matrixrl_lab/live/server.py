@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matrixrl.colours import LOOKS
-from matrixrl.errors import MissingExtra
+from matrixrl.extras import naming_the_extra
 from matrixrl.pages.server import Feed, event_stream, open_socket
 from matrixrl_lab.live.snapshot import snapshots_of
 from matrixrl_lab.pages import PAGES
@@ -84,11 +84,9 @@ def make_app(folder: Path) -> FastAPI:
     Raises:
         MissingExtra: fastapi, jinja2 or plotly is not installed.
     """
-    try:
+    with naming_the_extra("lab", "the live page"):
         from fastapi import FastAPI
         from fastapi.responses import Response, StreamingResponse
-    except ImportError as error:
-        raise MissingExtra(f"the live page needs {error.name}; pip install 'matrixrl[lab]'") from error
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.stopping = lambda: False
@@ -138,10 +136,8 @@ def serve(
         MissingExtra: A package of the extra `lab` is not installed.
     """
     app = make_app(folder)
-    try:
+    with naming_the_extra("lab", "the live page"):
         import uvicorn
-    except ImportError as error:
-        raise MissingExtra("the live page needs uvicorn; pip install 'matrixrl[lab]'") from error
 
     with open_socket(port) as listener:
         url = f"http://{_HOST}:{listener.getsockname()[1]}/"

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.colours import COLOURS
+
 Results = Sequence[dict[str, Any]]
 
 ORDER = (
@@ -26,12 +28,12 @@ ORDER = (
 """Columns of the tables."""
 
 LOOKS = {
-    "tuned": ("#0072B2", "o"),
-    "optimistic": ("#000000", "D"),
-    "psrl": ("#D55E00", "s"),
-    "ucbvi": ("#009E73", "^"),
-    "ucbvi-bf": ("#56B4E9", "v"),
-    "q-learning": ("#CC79A7", "P"),
+    "tuned": (COLOURS[0], "o"),
+    "optimistic": (COLOURS[6], "D"),
+    "psrl": (COLOURS[1], "s"),
+    "ucbvi": (COLOURS[2], "^"),
+    "ucbvi-bf": (COLOURS[5], "v"),
+    "q-learning": (COLOURS[3], "P"),
 }
 """Colour and marker of the agents of the picture, from the top of a row to its bottom."""
 

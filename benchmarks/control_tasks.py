@@ -22,6 +22,7 @@ import numpy as np
 
 import matrixrl
 from matrixrl.agents import Agent
+from matrixrl.colours import COLOURS
 from matrixrl.envs import CartPoleSwingUp, GridActions, PointObservations
 
 
@@ -170,8 +171,8 @@ def draw(results: dict[str, Any], tasks: list[str], seeds: list[int], file: Path
         runs = [results[f"{task}/{seed}"] for seed in seeds if f"{task}/{seed}" in results]
         values = np.array([run.get("regret", run["returns"]) for run in runs])
         episodes = np.arange(1, values.shape[1] + 1)
-        axis.plot(episodes, values.T, color="#4477aa", alpha=0.25, linewidth=0.8)
-        axis.plot(episodes, np.median(values, axis=0), color="#4477aa", linewidth=1.8)
+        axis.plot(episodes, values.T, color=COLOURS[0], alpha=0.25, linewidth=0.8)
+        axis.plot(episodes, np.median(values, axis=0), color=COLOURS[0], linewidth=1.8)
         axis.set_title(task + (" (regret)" if "regret" in runs[0] else ""), fontsize=9)
         axis.set_xlabel("episode", fontsize=8)
         axis.tick_params(labelsize=7)

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from matrixrl.errors import MatrixRLError
 from matrixrl_lab.analysis import summarise
-from matrixrl_lab.contents import contents
+from matrixrl_lab.analysis.summary import contents
 from matrixrl_lab.execution import Campaign, make_executor
 from matrixrl_lab.experiments import play
 from matrixrl_lab.export import export

@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 import matrixrl
+from matrixrl.colours import REFERENCE, look
 from matrixrl.envs import policy_value
-from matrixrl.plots.style import REFERENCE, add_grid, draw_curve, look, require_matplotlib
+from matrixrl.plots.style import add_grid, draw_curve, require_matplotlib
 from usual_policies import policy_log
 
 FIRST_SEED = 1000

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from matrixrl.archive import atomic_write
-from matrixrl.plots.style import look, require_matplotlib
+from matrixrl.colours import look
+from matrixrl.plots.style import require_matplotlib
 
 __all__ = ["draw_radar"]
 

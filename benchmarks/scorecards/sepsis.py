@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from matrixrl.archive import atomic_write
+from matrixrl.colours import REFERENCE, look
 from matrixrl.envs import make, policy_value
 from matrixrl.play import run_seeds
-from matrixrl.plots.style import REFERENCE, look, require_matplotlib
+from matrixrl.plots.style import require_matplotlib
 from matrixrl.problems import FiniteMDP, solve
 from scorecards.results import once
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.plots.style import COLOURS
+from matrixrl.colours import COLOURS
 from matrixrl_lab.analysis.number_text import interval_text
 from study.panels import curves, points
 from study.question import Evidence, Finding, Question, Size, Table

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.plots.style import COLOURS, REFERENCE, add_grid, draw_curve, look
+from matrixrl.colours import COLOURS, REFERENCE, look
+from matrixrl.plots.style import add_grid, draw_curve
 from matrixrl_lab.analysis import AgentSummary, Interval
 
 __all__ = ["bars", "curves", "points"]

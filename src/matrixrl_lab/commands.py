@@ -136,7 +136,7 @@ def show_command(
 ) -> None:
     """Print the status of every cell of an experiment, and the results so far."""
     from matrixrl_lab.analysis import summarise
-    from matrixrl_lab.contents import contents
+    from matrixrl_lab.analysis.summary import contents
     from matrixrl_lab.store import Store
 
     with Store.open_to_read(folder) as store:

@@ -22,7 +22,7 @@ __all__ = ["print_failures", "print_show", "print_summary"]
 def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
     """Print one table of results for each environment, and one of the scores over all of them."""
     from matrixrl_lab.analysis import aggregate  # SciPy, which the help does not need
-    from matrixrl_lab.analysis.few_seeds import few_seeds_note
+    from matrixrl_lab.analysis.number_text import few_seeds_note
 
     for env in environments:
         console.print(_table(env))
@@ -102,7 +102,7 @@ def _cells(agent: AgentSummary, regret: bool, *, is_best: bool) -> list[str]:
 
 def _ends(interval: Interval, seeds: int, number: Callable[[float], str] | None = None) -> str:
     """Return the ends of an interval, with a mark if it is from few seeds."""
-    from matrixrl_lab.analysis.few_seeds import few_seeds_mark
+    from matrixrl_lab.analysis.number_text import few_seeds_mark
 
     if math.isnan(interval.low):
         return "–"

@@ -14,7 +14,7 @@ from matrixrl.play import run_seeds
 from matrixrl.progress import EpisodeProgress
 from matrixrl_lab import Store, run_experiment, summarise
 from matrixrl_lab import tables as lab_tables
-from matrixrl_lab.contents import contents
+from matrixrl_lab.analysis.summary import contents
 from matrixrl_lab.execution.progress import CampaignProgress
 
 EVIL = "[red]a[/red]\x1b[2J\x07\u202eb\u200f:dog:"

@@ -12,7 +12,7 @@ from scipy import stats
 from matrixrl.errors import MatrixRLError, UnknownName
 from matrixrl_lab.analysis import RegretBounds, summarise
 from matrixrl_lab.analysis.statistics import curve_of, grid_of, growth_exponent, mean_interval, median_interval
-from matrixrl_lab.contents import contents
+from matrixrl_lab.analysis.summary import contents
 from matrixrl_lab.export import export
 from matrixrl_lab.store import COLUMNS, Store
 

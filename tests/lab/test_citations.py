@@ -10,8 +10,7 @@ from experiments import SMALL, experiment, finished
 
 from matrixrl.algorithms import ALGORITHMS
 from matrixrl_lab.report import write_bibtex, write_report
-from matrixrl_lab.report.bibliography import CITATIONS, REFERENCES, STATISTICS, bibtex, cited_by
-from matrixrl_lab.report.citations import references_of
+from matrixrl_lab.report.bibliography import CITATIONS, REFERENCES, STATISTICS, bibtex, cited_by, references_of
 from matrixrl_lab.store import Store
 
 _REQUIRED = {

@@ -11,8 +11,8 @@ import pytest
 
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra, UnknownName
 from matrixrl_lab.execution import Campaign, make_executor
-from matrixrl_lab.palette import looks_of
 from matrixrl_lab.report import draw_paper_figure
+from matrixrl_lab.report.charts import looks_of
 from matrixrl_lab.report.figure_files import escaped
 from matrixrl_lab.spec import read_spec, work_out
 from matrixrl_lab.store import Store

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from matrixrl_lab import Store
 from matrixrl_lab.analysis import summarise
-from matrixrl_lab.analysis.few_seeds import COVERAGE, FEW, MARK, few_seeds_mark, few_seeds_note
+from matrixrl_lab.analysis.number_text import COVERAGE, FEW, MARK, few_seeds_mark, few_seeds_note
 from matrixrl_lab.analysis.statistics import curve_of, mean_interval
 from matrixrl_lab.report import write_report, write_table
 from matrixrl_lab.tables import print_summary

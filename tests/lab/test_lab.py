@@ -11,10 +11,11 @@ import matrixrl_lab
 from matrixrl import run_seeds
 from matrixrl.cli.main import app
 from matrixrl.cli.play import DEMO, DEMO_SETTINGS
+from matrixrl.colours import COLOURS
 from matrixrl.errors import MissingExtra
 from matrixrl.play import Simulation
 from matrixrl.plots.figures import draw_regret
-from matrixrl.plots.style import COLOURS, require_matplotlib
+from matrixrl.plots.style import require_matplotlib
 
 
 def pixels(path, colour):

@@ -15,7 +15,7 @@ from matrixrl import InvalidInput
 from matrixrl.cli.main import app
 from matrixrl_lab import write_report, write_table
 from matrixrl_lab.analysis import aggregate, summarise
-from matrixrl_lab.report.latex import latex_text
+from matrixrl_lab.report.markdown import latex_text
 from matrixrl_lab.store import Store
 from matrixrl_lab.tables import print_summary
 

@@ -176,6 +176,13 @@ def test_columns_of_different_lengths():
     assert refusal(log).startswith("log, column 'reward' must be as long as the others, 15 rows; got 14 rows")
 
 
+@pytest.mark.parametrize("role", ["reward", "step", "episode", "terminated"])
+def test_a_column_of_vectors_where_one_cell_is_needed(role):
+    log = plain()
+    log[role] = np.stack([log[role]] * 2, axis=1)
+    assert refusal(log).startswith(f"log, column '{role}' must have one cell a row")
+
+
 def test_a_line_with_too_few_cells(tmp_path):
     path = write_csv(tmp_path / "log.csv", plain())
     lines = path.read_text().splitlines()

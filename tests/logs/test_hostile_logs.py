@@ -14,7 +14,7 @@ import pytest
 
 from logs.worlds_with_logs import arrow, problem, random_log, write_csv, write_minari, write_parquet
 from matrixrl import InvalidInput, MatrixRL
-from matrixrl.errors import MatrixRLError
+from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.logs import read_log
 
 SPACES = gym.spaces.Discrete(5), gym.spaces.Discrete(3)
@@ -41,6 +41,7 @@ class Trap:
         (HEADER.encode("utf-16"), r"log\.csv must be text in UTF-8; got a byte 0xff"),
         (HEADER.encode() + b"0,0,0,0.5,\xe9\n", r"log\.csv must be text in UTF-8; got a byte 0xe9"),
         (HEADER.encode() + b'0,0,0,"0.5,1\n', r"log\.csv, line \d must be CSV"),
+        (HEADER.encode() + b'0,0,0,0.5,"1\n', r"log\.csv, line \d must be CSV"),
         (HEADER.encode() + b"0,0,0," + b"9" * 200_000 + b",1\n", r"log\.csv, line 2 must be CSV; got field larger"),
         (HEADER.encode() + b"0,0,0," + b"9" * 100_000 + b",1\n", r"line 2, column 'reward' must be finite"),
         (HEADER.encode() + b"0,0,0," + b"x" * 100_000 + b",1\n", r"line 2, column 'reward' must be a number; got 'xxx"),
@@ -49,8 +50,8 @@ class Trap:
         (HEADER.encode() + b"0,0,0,__import__('os'),1\n", r"column 'reward' must be a number"),
         (HEADER.encode() + b"0,1e400,0,0,1\n", r"column 'state' must be a whole number"),
         (HEADER.encode() + b"0,-0x1,0,0,1\n", r"column 'state' must be a number"),
-        (b"x" * 3_000_000, r"log\.csv, line 1 must have fewer than 1,048,576 characters"),
-        (HEADER.encode() + b"0,0,0,0,1\n" + b"y" * 3_000_000, r"log\.csv, line \d must have fewer than 1,048,576"),
+        (b"x" * 3_000_000, r"log\.csv, line 1 must be CSV; got field larger"),
+        (HEADER.encode() + b"0,0,0,0,1\n" + b"y" * 3_000_000, r"log\.csv, line 3 must be CSV; got field larger"),
         (pickle.dumps({"episode": [0]}), r"log\.csv must "),
         (b"PK\x03\x04" + bytes(range(256)), r"log\.csv must be text in UTF-8"),
     ],
@@ -61,6 +62,16 @@ def test_a_file_that_is_no_csv(content, words, tmp_path):
     with pytest.raises(InvalidInput, match=words) as caught:
         read_log(path, problem())
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_files_need_pyarrow(name, tmp_path, monkeypatch):
+    log = random_log(n_episodes=2)
+    path = write_parquet(tmp_path / name, log) if name.endswith("parquet") else write_csv(tmp_path / name, log)
+    monkeypatch.setattr("matrixrl.extras.missing_packages", list)
+    with pytest.raises(MissingExtra, match=r"pyarrow; pip install 'matrixrl\[logs\]'"):
+        read_log(path, problem())
+    assert read_log(log, problem()).plan.n_steps == len(log["reward"])  # columns in memory do not
 
 
 def test_paths_that_are_none(tmp_path):

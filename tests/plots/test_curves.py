@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from drawn import labels, results, river_agent
 
 import matrixrl
 from matrixrl import plots
+from matrixrl.colours import LOOKS, REFERENCE
 from matrixrl.errors import InvalidInput, MissingExtra
 from matrixrl.plots.style import shown_episodes
 
@@ -160,3 +162,15 @@ def test_importing_plots_does_not_import_matplotlib():
     code = "import sys, matrixrl.plots; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_colours_of_agents_are_defined_once():
+    names = {colour.lower() for look in LOOKS for colour in (look.colour, look.on_dark)} | {REFERENCE}
+    package = Path(matrixrl.__file__).parent
+    found = {
+        path.name
+        for folder in (package, *(package.with_name(f"matrixrl_{name}") for name in ("lab", "serve")))
+        for path in folder.rglob("*")
+        if path.suffix in (".py", ".js", ".css", ".j2") and any(name in path.read_text().lower() for name in names)
+    }
+    assert found == {"colours.py"}

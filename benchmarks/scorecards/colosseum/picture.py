@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matrixrl.archive import atomic_write
-from matrixrl.plots.style import look, require_matplotlib
+from matrixrl.colours import REFERENCE, look
+from matrixrl.plots.style import require_matplotlib
 from scorecards.colosseum.rows import Row
 
 __all__ = ["draw_rows"]
@@ -36,7 +37,7 @@ def draw_rows(rows: Sequence[Row], path: Path) -> None:
             axes.scatter(x, y, s=22, color=style.colour, marker=style.marker, alpha=0.85, label=agent)
         ones = {row.mdp: row for row in shown}.values()
         x, y = [getattr(row, measure) for row in ones], [row.random for row in ones]
-        axes.scatter(x, y, s=22, color="#888888", marker="_", label="uniform play")
+        axes.scatter(x, y, s=22, color=REFERENCE, marker="_", label="uniform play")
         axes.set(xlabel=label, yscale="log")
         if measure == "gaps":
             axes.set_xscale("log")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
-from matrixrl.errors import InvalidInput, MissingExtra
+from matrixrl.errors import InvalidInput
+from matrixrl.extras import require_packages
 from matrixrl.logs.table import LogTable
 
 __all__ = ["PREFIX", "dataset_folder", "import_minari", "minari_table", "open_minari"]
@@ -43,14 +45,11 @@ def minari_table(dataset: Any) -> LogTable:
     """Return the episodes of what ``minari.load_dataset`` returned as a log."""
     name = f"Minari data set {shown(getattr(dataset, 'id', None))}"
     with _refused_if_damaged(name):
-        episodes = list(dataset.iterate_episodes())
-        columns = _columns(episodes, name)
-    lengths = [len(episode.rewards) for episode in episodes]
+        columns = _columns(list(dataset.iterate_episodes()), name)
 
     def place(row: int) -> str:
-        ends = np.cumsum(lengths)
-        episode = int(np.searchsorted(ends, row, side="right"))
-        return f"episode {episode}, step {row - int(ends[episode]) + lengths[episode]} (counted from 0)"
+        episode = columns["id"][row]
+        return f"episode {episode}, step {row - np.searchsorted(columns['id'], episode)} (counted from 0)"
 
     roles = {role: (column,) for role, column in _ROLES.items() if column in columns}
     return LogTable(name, list(columns), lambda names: {one: columns[one] for one in names}, place, roles)
@@ -116,13 +115,8 @@ def _columns(episodes: list[Any], name: str) -> dict[str, NDArray[Any]]:
 
 def import_minari() -> ModuleType:
     """Return the module minari, or raise `MissingExtra`."""
-    try:
-        import h5py  # noqa: F401  # the default format of Minari
-        import minari
-    except ImportError as error:
-        raise MissingExtra("Minari data sets need minari and h5py; pip install 'matrixrl[minari]'") from error
-    module: ModuleType = minari
-    return module
+    require_packages(["minari", "h5py"], extra="minari", purpose="A Minari data set")  # h5py has its default format
+    return import_module("minari")
 
 
 def dataset_folder(identifier: str) -> Path:

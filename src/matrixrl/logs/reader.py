@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from matrixrl.checks import choice, fail, integer, shown
-from matrixrl.logs.files import open_log
+from matrixrl.logs.minari_data import PREFIX, minari_table, open_minari
 from matrixrl.logs.rows import Columns, LogRows
 from matrixrl.logs.step_log import NAMES, StepLog
-from matrixrl.logs.table import LogTable
+from matrixrl.logs.table import VECTORS, LogTable, open_table
 from matrixrl.problems import Problem
 
 __all__ = ["ROLES", "CheckedLog", "LogPlan", "log_digest", "read_log"]
@@ -23,7 +23,6 @@ ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminat
 """What a column of a log can be."""
 
 _NEEDED = ("state", "action", "reward")
-_VECTORS = ("state", "action", "next_state")  # roles that may have one column for each coordinate or part
 _USUAL: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episode_id", "episode_index", "ep", "trajectory", "trajectory_id", "traj", "traj_id"),
     "step": ("step", "stage", "t", "time_step", "timestep", "step_id", "step_index", "h"),
@@ -132,7 +131,8 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
     """Read a log of a problem and check every row of it.
 
     Args:
-        log: As in `open_log`.
+        log: Path of a CSV or Parquet file, ``minari:name`` or what ``minari.load_dataset`` returned, a data frame, a
+            table of pyarrow, or a dictionary of columns.
         problem: The problem.
         columns: Column of each role; those that are not named are guessed.
         first_step: Number that the log gives to the first step of an episode; if None, 0 or 1, whichever
@@ -144,11 +144,13 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
     """
     if first_step is not None:
         first_step = integer("first_step", first_step, low=-(10**9), high=10**9, remedy="Such as 0 or 1.")
-    source = open_log(log)
+    if isinstance(log, str) and log.startswith(PREFIX):
+        source = open_minari(log.removeprefix(PREFIX))
+    else:
+        source = minari_table(log) if hasattr(type(log), "iterate_episodes") else open_table(log)
     chosen = _choose_columns(source, columns)
     rows = LogRows(source, chosen, problem)
-    found = rows.form_episodes(first_step)
-    steps = found.log
+    steps, number, left_out, selection = rows.form_episodes(first_step)
     if not steps.n_steps:
         rule = "must have a row whose next state is known"
         fail(source.name, rule, f"{len(rows.order)} rows without one", "Name the column of the next state.")
@@ -165,11 +167,11 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
         n_partial=int((late | early).sum()),
         n_late=int(late.sum()),
         n_early=int(early.sum()),
-        n_left_out=len(found.left_out),
-        left_out=tuple(source.place(row) for row in found.left_out[:_SHOWN].tolist()),
-        first_step=found.first_step,
+        n_left_out=len(left_out),
+        left_out=tuple(source.place(row) for row in left_out[:_SHOWN].tolist()),
+        first_step=number,
         notes=(rows.order_note,),
-        selection=found.selection,
+        selection=selection,
     )
     return CheckedLog(plan, steps, log_digest(steps, rows.names))
 
@@ -221,7 +223,7 @@ def _named(source: LogTable, role: str, given: Any) -> tuple[str, ...]:
         if role in _NEEDED:
             fail("columns", f"must name a column for the {role}", None, "Every log has one.")
         return ()
-    names = tuple(given) if isinstance(given, (list, tuple)) and role in _VECTORS else (given,)
+    names = tuple(given) if isinstance(given, (list, tuple)) and role in VECTORS else (given,)
     for name in names:
         if not isinstance(name, str) or source.columns.count(name) != 1:
             rule = f"must name one of the columns {_listed(source.columns)} for the {role}"
@@ -239,7 +241,7 @@ def _guess(source: LogTable, role: str, left: list[str]) -> tuple[str, ...]:
     if len(alike) > 1:
         remedy = f"Name one: columns={{{role!r}: {alike[0]!r}}}."
         fail(source.name, f"must have one column for the {role}", f"the columns {_listed(alike)}", remedy)
-    if alike or role not in _VECTORS:
+    if alike or role not in VECTORS:
         return tuple(alike)
     numbered: dict[str, dict[int, str]] = {}
     for column in left:

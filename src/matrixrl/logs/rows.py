@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
 from matrixrl.logs.step_log import StepLog, rows_differ
-from matrixrl.logs.table import CellKind, Labels, LogTable
+from matrixrl.logs.table import LogTable
 from matrixrl.problems import ContinuousTask, FunctionalTask, Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec
 
-__all__ = ["Columns", "LogEpisodes", "LogRows"]
+__all__ = ["Columns", "LogRows"]
 
 Columns = dict[str, tuple[str, ...]]
 """Columns of each role that a log has; a vector has one for each coordinate."""
 
-_KINDS: dict[str, CellKind] = {"episode": "label", "terminated": "flag", "truncated": "flag"}
 _LARGEST = 1e12  # as in Problem.reward
 _CHECK = "Correct the row, or check the columns."
-
-
-class LogEpisodes(NamedTuple):
-    """The episodes of a log; `first_step` and `selection` are those of `LogPlan`."""
-
-    log: StepLog
-    first_step: int | None
-    left_out: IntArray  # (k,) rows of the log
-    selection: str | None
 
 
 def _first(bad: BoolArray) -> int | None:
@@ -53,8 +43,8 @@ class LogRows:
 
     def __init__(self, source: LogTable, columns: Columns, problem: Problem) -> None:
         self.source, self.columns, self.problem = source, columns, problem
-        read = source.read({name: _KINDS.get(role, "number") for role, names in columns.items() for name in names})
-        rewards = self._number(read, "reward")
+        read = source.read(columns)
+        rewards: FloatArray = read[columns["reward"][0]]
         n_rows = len(rewards)
         if not n_rows:
             fail(source.name, "must have at least one row", "none", "Check the file.")
@@ -68,7 +58,7 @@ class LogRows:
         self.terminated, self.truncated = (
             read[columns[role][0]] if role in columns else none for role in ("terminated", "truncated")
         )
-        self.steps = self._number(read, "step") if "step" in columns else None
+        self.steps: FloatArray | None = read[columns["step"][0]] if "step" in columns else None
         episodes, self.names, self.order_note = self._episodes(read)
         # Whether actions are allowed is checked later, as it may depend on the stage.
         what = f"an action of {problem.name}"
@@ -88,13 +78,6 @@ class LogRows:
         self.follows[1:] = self.episodes[1:] == self.episodes[:-1]
 
     # Cells
-
-    def _number(self, read: dict[str, Any], role: str) -> FloatArray:
-        name = self.columns[role][0]
-        column: FloatArray = read[name]
-        if column.ndim > 1:
-            fail(f"{self.source.name}, column {name!r}", "must have one number a row", column.shape, "Check it.")
-        return column
 
     def _vector(self, read: dict[str, Any], role: str) -> FloatArray:
         """Return states or actions (n,) or (n, p) as the problem has them, of one or several columns."""
@@ -168,7 +151,7 @@ class LogRows:
     def _episodes(self, read: dict[str, Any]) -> tuple[IntArray, list[str], str]:
         """Return the number of the episode of each row (n,), the names of the episodes, and their order in words."""
         if "episode" in self.columns:
-            labels: Labels = read[self.columns["episode"][0]]
+            labels = read[self.columns["episode"][0]]
             order = "episodes in the order of their numbers" if labels.are_numbers else "episodes as they first appear"
             return labels.codes, labels.names, order
         if "terminated" not in self.columns and "truncated" not in self.columns:
@@ -179,8 +162,8 @@ class LogRows:
 
     # Episodes
 
-    def form_episodes(self, first_step: int | None) -> LogEpisodes:
-        """Return the episodes; `first_step` is that of `read_log`.
+    def form_episodes(self, first_step: int | None) -> tuple[StepLog, int | None, IntArray, str | None]:
+        """Return the episodes, and `first_step`, the rows that are left out (k,) and `selection` of `LogPlan`.
 
         Raises:
             InvalidInput: Rows are repeated, contradict each other, leave gaps, go on after the end or beyond the
@@ -201,7 +184,7 @@ class LogRows:
             firsts=stages[kept][begins],
             lengths=np.diff(begins, append=len(kept)),
         )
-        return LogEpisodes(log, number, self.order[~known], self._selection(stages, known))
+        return log, number, self.order[~known], self._selection(stages, known)
 
     def _refuse(self, at: int, role: str, rule: str, received: object, remedy: str) -> None:
         """Refuse the row at a position of the sorted rows."""

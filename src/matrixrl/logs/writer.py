@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from matrixrl.archive import atomic_write
 from matrixrl.checks import fail
-from matrixrl.logs.files import PARQUET, import_parquet
 from matrixrl.logs.minari_data import PREFIX, dataset_folder, import_minari
 from matrixrl.logs.step_log import StepLog, rows_differ
+from matrixrl.logs.table import PARQUET, require_pyarrow
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import BoolArray
 from matrixrl.spaces import BoxCodec, Codec
@@ -49,9 +49,11 @@ def write_log(path: str, seen: StepLog, logged: BoolArray, problem: Problem, alg
     if ending == ".csv":
         atomic_write(target, lambda temporary: _write_csv(temporary, _columns(seen, logged, problem)))
         return
-    arrow, parquet = import_parquet()
-    table = arrow.table(_columns(seen, logged, problem))
-    atomic_write(target, lambda temporary: parquet.write_table(table, temporary))
+    require_pyarrow()
+    from pyarrow import parquet, table
+
+    columns = table(_columns(seen, logged, problem))
+    atomic_write(target, lambda temporary: parquet.write_table(columns, temporary))
 
 
 def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> dict[str, NDArray[Any]]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from matrixrl.colours import LOOKS
 from matrixrl.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class PageFolder:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        environment.globals["LOOKS"] = LOOKS
         environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
         return environment
 

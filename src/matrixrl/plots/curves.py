@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.checks import fail, flag, integer
+from matrixrl.colours import COLOURS, REFERENCE, look
 from matrixrl.display import in_digits
 from matrixrl.plots.inputs import Run, read_runs
-from matrixrl.plots.style import COLOURS, REFERENCE, add_grid, axes_of, draw_curve, look, shown_episodes
+from matrixrl.plots.style import add_grid, axes_of, draw_curve, shown_episodes
 from matrixrl.records import FloatArray
 
 if TYPE_CHECKING:

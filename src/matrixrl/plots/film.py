@@ -11,11 +11,12 @@ import numpy as np
 from matrixrl.agents import Agent
 from matrixrl.archive import atomic_write
 from matrixrl.checks import fail, file_path, flag, integer, number, shown
+from matrixrl.colours import COLOURS
 from matrixrl.errors import ProtocolError
 from matrixrl.plots.curves import draw_band
 from matrixrl.plots.inputs import checked_agent, state_names
 from matrixrl.plots.regions import Region, draw_region, region_of
-from matrixrl.plots.style import COLOURS, add_grid, require_matplotlib, shown_episodes
+from matrixrl.plots.style import add_grid, require_matplotlib, shown_episodes
 from matrixrl.problems import solve
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import FloatArray

@@ -8,9 +8,10 @@ import numpy as np
 
 from matrixrl.agents import Agent
 from matrixrl.algorithms import UCMatrixRL
+from matrixrl.colours import COLOURS, REFERENCE
 from matrixrl.errors import ProtocolError
 from matrixrl.plots.inputs import action_names, checked_agent, checked_stage, state_names, tables_of
-from matrixrl.plots.style import COLOURS, REFERENCE, add_grid, axes_of, draw_heat
+from matrixrl.plots.style import add_grid, axes_of, draw_heat
 from matrixrl.plots.vectors import draw_agent
 from matrixrl.problems import optimal_q
 from matrixrl.records import FloatArray

@@ -11,12 +11,13 @@ import numpy as np
 from matrixrl.agents import Agent
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.checks import fail, indices, shown
+from matrixrl.colours import COLOURS, REFERENCE
 from matrixrl.core import MatrixBounds, SandwichBounds
 from matrixrl.core.likelihood.bounds import LikelihoodBounds
 from matrixrl.core.sets import NormalisedBall
 from matrixrl.features import OneHotPsi
 from matrixrl.plots.inputs import checked_agent, checked_stage, state_names
-from matrixrl.plots.style import COLOURS, REFERENCE, axes_of
+from matrixrl.plots.style import axes_of
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:

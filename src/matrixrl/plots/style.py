@@ -1,90 +1,25 @@
-"""Axes, curves with bands, heat maps, and the colours, dashes and markers of agents."""
+"""Axes, curves with bands, and heat maps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from matrixrl.checks import fail, shown
-from matrixrl.errors import MissingExtra
+from matrixrl.colours import MISSING, Look
+from matrixrl.extras import require_packages
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = [
-    "COLOURS",
-    "LOOKS",
-    "REFERENCE",
-    "Look",
-    "add_grid",
-    "axes_of",
-    "draw_curve",
-    "draw_heat",
-    "look",
-    "require_matplotlib",
-    "shown_episodes",
-]
-
-# The colours of Okabe and Ito, which colour-blind readers can tell apart, without yellow, which is faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_ON_DARK = ("#3D9BE0", "#F0803C", "#1FBF94", "#DD94BC", "#E69F00", "#8CCBF2", "#F2F2F2")  # the same on a dark ground
-
-REFERENCE = "#888888"
-"""Colour of reference lines, which belong to no agent."""
-
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
-# Plotly's name of each dash with matplotlib's description. Six dashes and seven colours have no common factor, so all
-# 42 pairs are different.
-_DASHES: dict[str, Any] = {
-    "solid": "-",
-    "dash": (0, (4, 1.6)),
-    "dot": (0, (1, 1.4)),
-    "dashdot": (0, (4, 1.4, 1, 1.4)),
-    "longdash": (0, (7, 2)),
-    "longdashdot": (0, (7, 1.6, 1, 1.6)),
-}
+__all__ = ["add_grid", "axes_of", "draw_curve", "draw_heat", "require_matplotlib", "shown_episodes"]
 
 _POINTS = 400
 _MOST_NUMBERS = 60  # cells of a heat map in which numbers are legible
-_GREY = "#d9d9d9"
-
-
-@dataclass(frozen=True)
-class Look:
-    """Colour, dash and marker of one agent."""
-
-    colour: str  # colour on a light ground, as #rrggbb
-    on_dark: str  # colour on a dark ground, as #rrggbb
-    dash: str  # name of the dash in Plotly
-    marker: str  # marker code of matplotlib
-
-    @property
-    def line_style(self) -> Any:
-        """Return the dash as a line style of matplotlib."""
-        return _DASHES[self.dash]
-
-
-LOOKS = tuple(
-    Look(COLOURS[i % 7], _ON_DARK[i % 7], tuple(_DASHES)[i % 6], _MARKERS[i % len(_MARKERS)]) for i in range(42)
-)
-"""All looks, in the order in which agents receive them."""
-
-
-def look(i: int) -> Look:
-    """Return the look of the agent at position i; looks repeat after 42 positions.
-
-    >>> look(0).colour, look(1).dash
-    ('#0072B2', 'dash')
-    """
-    return LOOKS[i % len(LOOKS)]
 
 
 def require_matplotlib() -> None:
     """Raise an error that names the extra to install if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("figures need matplotlib, which is not installed; pip install 'matrixrl[viz]'") from error
+    require_packages(["matplotlib"], extra="viz", purpose="a figure")
 
 
 def axes_of(ax: Any, size: tuple[float, float] = (6.0, 4.0)) -> Any:
@@ -154,7 +89,7 @@ def draw_heat(
     `norm` says how numbers become colours, and `numbers` is the format in which they are written into the cells of a
     small table.
     """
-    axes.set_facecolor(_GREY)
+    axes.set_facecolor(MISSING)
     image = axes.imshow(np.ma.masked_invalid(table), cmap="viridis", norm=norm, aspect="auto", interpolation="nearest")
     if bar_below:
         axes.figure.colorbar(image, ax=axes, label=label, location="bottom")

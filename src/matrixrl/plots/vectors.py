@@ -12,8 +12,9 @@ from matrixrl.agents import Agent
 from matrixrl.algorithms import ContinuousControl
 from matrixrl.algorithms.continuous.base import VectorAlgorithm
 from matrixrl.checks import fail, index, shown
+from matrixrl.colours import COLOURS, REFERENCE
 from matrixrl.play.monitor import coordinate_names
-from matrixrl.plots.style import COLOURS, REFERENCE, add_grid
+from matrixrl.plots.style import add_grid
 from matrixrl.records import FloatArray
 
 __all__ = ["Plane", "checked_coordinates", "draw_agent", "draw_length_scales", "draw_plane", "plane_of", "width_name"]

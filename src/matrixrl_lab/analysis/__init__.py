@@ -1,9 +1,8 @@
 """Statistics of stored results, with intervals over seeds."""
 
 from matrixrl_lab.analysis.aggregate import AgentAggregate, Aggregate, aggregate
-from matrixrl_lab.analysis.bounds import RegretBounds
 from matrixrl_lab.analysis.statistics import Curve, Interval, Profile
-from matrixrl_lab.analysis.summary import AgentSummary, EnvSummary, summarise
+from matrixrl_lab.analysis.summary import AgentSummary, EnvSummary, RegretBounds, summarise
 
 __all__ = [
     "AgentAggregate",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from matrixrl.measurement import measured_places
 from matrixrl.play.results import alarm_words
 from matrixrl.records import FloatArray, Guarantee
-from matrixrl_lab.analysis.bounds import RegretBounds
+from matrixrl_lab.analysis.number_text import rounded
 from matrixrl_lab.analysis.statistics import (
     Curve,
     Interval,
@@ -25,7 +26,57 @@ from matrixrl_lab.analysis.statistics import (
 from matrixrl_lab.spec import Cell
 from matrixrl_lab.store import RunRow, Store
 
-__all__ = ["AgentSummary", "EnvSummary", "summarise"]
+__all__ = ["AgentSummary", "EnvSummary", "RegretBounds", "contents", "summarise"]
+
+
+@dataclass(frozen=True)
+class RegretBounds:
+    """Regret bounds of one agent on one environment, in the unit of the environment.
+
+    Attributes:
+        episode: (m,) Numbers of episodes N.
+        theorem_2: (m,) Formula of Theorem 2 with c = 1, whose constant c is not proven.
+        explicit: (m,) Bound that the regret of N episodes exceeds with probability at most 2δ; None if nothing is
+            proven. Agents of the lab play their own plans, so that the gaps of docs/proofs.md, 7.1, are 0.
+        largest: (m,) NH, the largest regret that is possible.
+        informative_from: Smallest N at which the explicit bound is below NH; None if nothing is proven.
+    """
+
+    episode: FloatArray
+    theorem_2: FloatArray
+    explicit: FloatArray | None
+    largest: FloatArray
+    informative_from: int | None
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Self | None:
+        """Return the bounds among the stored facts of a cell, or None if there are none.
+
+        Facts without `largest` are of an older version, whose explicit bound left out learned rewards, rare switching
+        and chance; that bound is not used.
+        """
+        stored = facts.get("bounds")
+        if stored is None:
+            return None
+        episode, theorem_2 = np.asarray(stored["episode"]), np.asarray(stored["theorem_2"])
+        if stored.get("largest") is None:
+            return cls(episode, theorem_2, None, np.full(len(episode), np.nan), None)
+        explicit = None if stored["explicit"] is None else np.asarray(stored["explicit"])
+        return cls(episode, theorem_2, explicit, np.asarray(stored["largest"]), stored["informative_from"])
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether the explicit bound is NH at every N, so that it says nothing."""
+        return self.explicit is not None and bool((self.explicit >= self.largest).all())
+
+    @property
+    def extent(self) -> str:
+        """Words that say up to which episode the explicit bound is trivial."""
+        if self.explicit is None:
+            return "nothing is proven"
+        first = self.informative_from
+        return "trivial at any N" if first is None else f"trivial until N = {rounded(first)}"
+
 
 _ROUNDING = 1e-9  # relative tolerance of comparisons with V*
 
@@ -252,3 +303,40 @@ def _truths_inside(store: Store, number: int, seeds: list[int], optimum: float) 
     values = optimum - store.read(number, "regret", seeds, as_measured=True)[:, places]
     held_up = (lower[:, places] <= values + slack).all(axis=1) & (upper >= optimum - slack).all(axis=1)
     return int(held_up.sum())
+
+
+def contents(store: Store) -> dict[str, Any]:
+    """Return name, hash, versions and size of a store, and the status and total regret of each cell."""
+    with store.reading():
+        return _contents(store)
+
+
+def _contents(store: Store) -> dict[str, Any]:
+    experiment = store.experiment
+    rows = store.runs()
+    cells = []
+    for number, cell in enumerate(experiment.cells):
+        own = [row for row in rows if row.cell == number]
+        begun = [row.seed for row in own if row.episodes]
+        regret = store.read(number, "regret", begun) if begun and cell.measure == "regret" else None
+        cells.append(
+            {
+                "env": cell.env_id,
+                "agent": cell.agent_id,
+                "seeds": dict(Counter(row.status for row in own)),
+                "episodes": min((row.episodes for row in own), default=0),
+                "regret": None if regret is None else mean_interval(regret.sum(axis=1)).as_dict(),
+                "reasons": sorted({row.reason for row in own if row.reason}),
+            }
+        )
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "hash": experiment.hash,
+        "rows": store.digest(),
+        "episodes": experiment.episodes,
+        "seeds": len(experiment.seeds),
+        "megabytes": store.path.stat().st_size / 1e6,
+        "versions": store.versions,
+        "cells": cells,
+    }

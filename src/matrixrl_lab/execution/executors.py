@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import socket
+import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,7 +24,6 @@ from matrixrl.extras import require_packages
 from matrixrl.interrupts import uninterrupted
 from matrixrl.references import SAFE_PATH, safe_path
 from matrixrl_lab.execution.blocks import BlockResult, Order, play_block
-from matrixrl_lab.execution.workers import start_worker
 from matrixrl_lab.spec.models import ExecutorName
 
 __all__ = ["EXECUTORS", "Executor", "OrderResult", "check_executor", "make_executor", "starting_processes"]
@@ -306,3 +308,32 @@ def make_executor(on: str, workers: int | None = None, address: str | None = Non
     if on == "serial":
         return SerialExecutor()
     return ProcessExecutor(workers) if on == "processes" else RayExecutor(workers, address)
+
+
+_PAUSE = 0.5  # seconds between two looks at the parent
+_FAILURE = 1
+
+
+def start_worker(parent: int) -> None:
+    """Prepare a worker; the first thing that it runs.
+
+    A parent that is killed cannot stop its workers, and one in the middle of a long block would not notice.
+
+    Args:
+        parent: Process id of the parent.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
+    threading.Thread(target=_end_with, args=(parent,), name="end-with-parent", daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Wait for the end of the parent, then end this process without cleaning up: nobody would read the result."""
+    if os.name == "posix":
+        while os.getppid() == parent:
+            time.sleep(_PAUSE)
+    else:
+        process = multiprocessing.parent_process()
+        if process is None:
+            return
+        process.join()
+    os._exit(_FAILURE)

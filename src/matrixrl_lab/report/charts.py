@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from matrixrl.plots.style import Look
+from matrixrl.colours import Look, look
 from matrixrl.records import FloatArray
 from matrixrl_lab.analysis import AgentSummary, Aggregate, Curve, EnvSummary
 from matrixrl_lab.analysis.number_text import hundredths, interval_parts
 
-__all__ = ["charts_of", "profile_chart"]
+if TYPE_CHECKING:
+    from matrixrl_lab.spec import Experiment
+
+__all__ = ["charts_of", "looks_of", "profile_chart"]
 
 _LONGEST = 1.5  # a bound that makes the axis longer than this factor is hidden at first
 _FAINTEST = 1e-5  # share of the largest regret; smaller values on a logarithmic axis are rounding errors
 
 Trace = dict[str, Any]
+
+
+def looks_of(experiment: Experiment) -> dict[str, Look]:
+    """Return the look of every agent id by its position in the spec, the same on every environment."""
+    ids = dict.fromkeys(cell.agent_id for cell in experiment.cells)
+    return {name: look(i) for i, name in enumerate(ids)}
 
 
 def charts_of(env: EnvSummary, looks: dict[str, Look], key: str) -> list[dict[str, Any]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from matrixrl.checks import choice, fail
-from matrixrl.plots.style import Look, draw_curve, require_matplotlib
+from matrixrl.colours import Look
+from matrixrl.plots.style import draw_curve, require_matplotlib
 from matrixrl_lab.analysis import Aggregate, EnvSummary, aggregate, summarise
-from matrixrl_lab.palette import looks_of
+from matrixrl_lab.report.charts import looks_of
 from matrixrl_lab.report.figure_files import escaped, kind_of, save_figure, style_of
-from matrixrl_lab.report.profile_panels import draw_iqm, draw_profiles, open_frame
 from matrixrl_lab.store import Store
 
 __all__ = ["draw_paper_figure"]
@@ -90,8 +91,8 @@ def _draw(
             if panels > 1:  # a figure of one panel is named by its caption in the paper
                 axes.set_title(_wrap(env.id, width / across - 0.4, kind), fontsize=7.5, pad=3)
         if together is not None:
-            draw_profiles(grid[len(environments)], together, looks)
-            draw_iqm(grid[len(environments) + 1], together, looks)
+            _draw_profiles(grid[len(environments)], together, looks)
+            _draw_iqm(grid[len(environments) + 1], together, looks)
         for axes in grid[panels:]:
             axes.set_axis_off()
         figure.legend(
@@ -133,8 +134,43 @@ def _draw_panel(axes: Any, env: EnvSummary, looks: dict[str, Look]) -> dict[str,
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axis.set_major_formatter(EngFormatter(sep=""))
-    open_frame(axes)
+    _open_frame(axes)
     return lines
+
+
+def _open_frame(axes: Any) -> None:
+    """Leave out the upper and the right edge of a panel, and add a faint grid."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.3, linewidth=0.4)
+
+
+def _draw_profiles(axes: Any, found: Aggregate, looks: dict[str, Look]) -> None:
+    """Draw the share of runs with a score above τ, with its band."""
+    for agent in found.agents:
+        profile = agent.profile
+        band = (profile.low, profile.high)
+        draw_curve(axes, profile.threshold, profile.share, band, looks[agent.id], line_width=1.1)
+    first, last = found.agents[0].profile.threshold[[0, -1]]
+    axes.set_xlim(first, last + 0.02 * (last - first))
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel(r"score $\tau$")
+    axes.set_ylabel(r"runs with score $> \tau$")
+    axes.set_title("performance profiles", fontsize=7.5, pad=3)
+    _open_frame(axes)
+
+
+def _draw_iqm(axes: Any, found: Aggregate, looks: dict[str, Look]) -> None:
+    """Draw the interquartile mean of every agent as a point in its interval, the first agent at the top."""
+    for row, agent in enumerate(found.agents):
+        look, iqm = looks[agent.id], agent.iqm
+        if math.isfinite(iqm.low):
+            axes.plot([iqm.low, iqm.high], [row, row], color=look.colour, linewidth=3.0, alpha=0.45)
+        axes.plot([iqm.value], [row], color=look.colour, marker=look.marker, markersize=4.0)
+    axes.set_ylim(len(found.agents) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.set_xlabel("score")
+    axes.set_title("interquartile mean, 95 %", fontsize=7.5, pad=3)
+    _open_frame(axes)
 
 
 def _legend_shape(names: list[str], width: float) -> tuple[int, int]:

@@ -10,9 +10,8 @@ from pathlib import Path
 from matrixrl.archive import atomic_write
 from matrixrl_lab.analysis import aggregate, summarise
 from matrixrl_lab.pages import PAGES
-from matrixrl_lab.palette import looks_of
-from matrixrl_lab.report.charts import charts_of, profile_chart
-from matrixrl_lab.report.citations import citation_section
+from matrixrl_lab.report.bibliography import citation_section
+from matrixrl_lab.report.charts import charts_of, looks_of, profile_chart
 from matrixrl_lab.report.sections import (
     agent_settings,
     aggregate_section,

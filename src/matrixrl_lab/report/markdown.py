@@ -10,15 +10,14 @@ from matrixrl.archive import atomic_write
 from matrixrl.checks import fail
 from matrixrl.display import printable
 from matrixrl_lab.analysis import aggregate, summarise
-from matrixrl_lab.palette import looks_of
-from matrixrl_lab.report.latex import as_latex
+from matrixrl_lab.report.charts import looks_of
 from matrixrl_lab.report.tables import PlainTable, aggregate_table, final_table, table_notes
 from matrixrl_lab.store import Store
 
-__all__ = ["table_form", "write_table"]
+__all__ = ["as_latex", "latex_text", "table_form", "write_table"]
 
 _FORMS = {".md": "Markdown", ".tex": "LaTeX"}
-_SPECIAL = r"\`*_{}<>#|~"
+_MARKDOWN = r"\`*_{}<>#|~"
 
 
 def write_table(store: Store, path: Path) -> Path:
@@ -83,4 +82,54 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _plain(text: str) -> str:
     """Return text that Markdown shows as it is."""
-    return "".join(f"\\{c}" if c in _SPECIAL else c for c in printable(text)).replace("](", "]\\(")
+    return "".join(f"\\{c}" if c in _MARKDOWN else c for c in printable(text)).replace("](", "]\\(")
+
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "`": r"\textasciigrave{}",
+    },
+    **{"−": "$-$", "–": "--", "†": r"\textdagger{}", "…": r"\dots{}", "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$"},
+    **{"≤": r"$\le$", "≥": r"$\ge$", "∞": r"$\infty$", "√": r"$\surd$", "²": "$^2$", "Σ": r"$\Sigma$", "τ": r"$\tau$"},
+    **{"δ": r"$\delta$", "γ": r"$\gamma$", "φ": r"$\varphi$", "ψ": r"$\psi$", "λ": r"$\lambda$", "β": r"$\beta$"},
+    **{"κ": r"$\kappa$", "ε": r"$\varepsilon$", "π": r"$\pi$", "σ": r"$\sigma$", "α": r"$\alpha$"},
+}
+
+
+def as_latex(title: str, tables: Sequence[PlainTable], notes: Sequence[str]) -> str:
+    """Return tables as floats of LaTeX, with the notes as paragraphs after them.
+
+    Args:
+        title: Title of the experiment, for a comment.
+        tables: The tables.
+        notes: Footnotes of all tables.
+    """
+    lines = [f"% {printable(title)}", r"% The preamble needs \usepackage{booktabs} and, for †, \usepackage{textcomp}."]
+    for table in tables:
+        caption = f"{latex_text(table.heading)}. {latex_text(table.caption)}"
+        lines += ["", r"\begin{table}", r"  \centering\footnotesize", f"  \\caption{{{caption}}}"]
+        lines += [f"  \\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}", r"    \toprule", _row(table.head)]
+        lines += [r"    \midrule", *map(_row, table.rows), r"    \bottomrule", r"  \end{tabular}", r"\end{table}"]
+    for note in notes:
+        lines += ["", latex_text(note)]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"    {' & '.join(map(latex_text, cells))} \\\\"
+
+
+def latex_text(text: str) -> str:
+    r"""Return text that LaTeX shows as it is.
+
+    >>> print(latex_text("a_1 & 95 %"))
+    a\_1 \& 95 \%
+    """
+    shown = "".join(_LATEX.get(character, character) for character in printable(text))
+    return f"{{}}{shown}" if shown.startswith("[") else shown  # after a line break a bracket would be read as a length

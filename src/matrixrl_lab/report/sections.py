@@ -7,11 +7,10 @@ import shlex
 from collections import Counter
 from typing import Any
 
+from matrixrl.colours import Look
 from matrixrl.play.results import proof_label
-from matrixrl.plots.style import Look
 from matrixrl_lab.analysis import Aggregate, EnvSummary
-from matrixrl_lab.analysis.few_seeds import few_seeds_mark
-from matrixrl_lab.analysis.number_text import amount
+from matrixrl_lab.analysis.number_text import amount, few_seeds_mark
 from matrixrl_lab.report.tables import aggregate_table, final_table, is_comparable
 from matrixrl_lab.store import Store
 

@@ -7,11 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matrixrl.colours import Look
 from matrixrl.play.results import proof_label
-from matrixrl.plots.style import Look
 from matrixrl_lab.analysis import AgentSummary, Aggregate, EnvSummary, Interval
-from matrixrl_lab.analysis.few_seeds import few_seeds_mark, few_seeds_note
-from matrixrl_lab.analysis.number_text import amount, hundredths, interval_parts, interval_text
+from matrixrl_lab.analysis.number_text import (
+    amount,
+    few_seeds_mark,
+    few_seeds_note,
+    hundredths,
+    interval_parts,
+    interval_text,
+)
 
 __all__ = ["PlainTable", "aggregate_table", "final_table", "is_comparable", "table_notes"]
 

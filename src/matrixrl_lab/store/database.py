@@ -1,7 +1,9 @@
-"""The tables of a store: every row is written with its checksum and verified when it is read."""
+"""The file of a store: its lock, its connection, and its rows, which are verified by their checksums when read."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,11 +11,118 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.errors import StoreError
-from matrixrl_lab.store.checksums import Value, checksum
-from matrixrl_lab.store.connection import damaged, store_errors
-from matrixrl_lab.store.schema import FILE, TABLES
+from matrixrl.folder_lock import FolderLock
+from matrixrl_lab.store.schema import FILE, LOCK, TABLES
 
-__all__ = ["Database", "as_text", "sealed"]
+__all__ = [
+    "Database",
+    "as_text",
+    "checksum",
+    "connect",
+    "damaged",
+    "release_on_error",
+    "sealed",
+    "store_errors",
+    "writer_lock",
+]
+
+
+def writer_lock(folder: Path) -> FolderLock:
+    """Return the exclusive permission to write to a store, until its `release` or the end of the process.
+
+    Raises:
+        StoreError: Another process has the lock, or the directory cannot be written.
+    """
+    return FolderLock(folder, LOCK, f"wait for it, or follow it: matrixrl watch {folder}")
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open the file of a store.
+
+    Args:
+        path: File of the store.
+        read_only: Whether to open it for reading only.
+    """
+    if read_only:
+        # Reading in WAL mode needs two auxiliary files in the directory. If they are missing and cannot be created, no
+        # process is writing, and the file can be opened as immutable.
+        has_wal = os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists()
+        uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_wal else '&immutable=1'}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+    else:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # a kill loses nothing; a power failure loses at most the last blocks
+        connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA trusted_schema = OFF")  # a view or a trigger of a changed file runs no functions
+    return connection
+
+
+def damaged(folder: Path, words: str) -> StoreError:
+    """Return the error of a store whose contents are not what was written."""
+    return StoreError(
+        f"{folder / FILE} is damaged: {words}. Restore it from a copy, or run the experiment again in another directory"
+    )
+
+
+@contextmanager
+def store_errors(folder: Path) -> Iterator[None]:
+    """Raise errors of SQLite and of the operating system as a `StoreError` that names the directory."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        words = str(error)
+        if "full" in words:
+            raise StoreError(
+                f"{folder}: the disk is full; nothing of this block was stored and all earlier ones are intact"
+            ) from error
+        if "readonly" in words or "unable to open" in words or "disk I/O" in words:
+            raise StoreError(f"{folder}: it cannot be written or opened ({words})") from error
+        if "locked" in words:
+            raise StoreError(f"{folder}: another process keeps {FILE} locked; try again later") from error
+        raise StoreError(
+            f"{folder}: {FILE} is damaged or not a store of matrixrl ({words}). Restore it from a copy, or run the "
+            "experiment again in another directory"
+        ) from error
+    except MemoryError as error:
+        raise damaged(folder, "one of its values does not fit in memory") from error
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror}") from error
+
+
+@contextmanager
+def release_on_error(lock: FolderLock) -> Iterator[None]:
+    """Release a lock if the body raises."""
+    try:
+        yield
+    except BaseException:
+        lock.release()
+        raise
+
+
+Value = None | int | float | str | bytes
+"""A value of an SQLite column."""
+
+_SIZE = 16  # bytes
+
+
+def checksum(table: str, row: Iterable[Value]) -> bytes:
+    """Return the checksum of a row: a hash of its table and of the type, the length and the bytes of every value.
+
+    Args:
+        table: Name of the table.
+        row: Values of all columns except the checksum.
+
+    >>> checksum("meta", ["format", "3"]) == checksum("meta", ["format", 3])
+    False
+    """
+    total = hashlib.blake2b(table.encode(), digest_size=_SIZE)
+    for value in row:
+        data = value if isinstance(value, bytes) else str(value).encode()
+        total.update(f" {type(value).__name__} {len(data)} ".encode())
+        total.update(data)
+    return total.digest()
+
 
 Row = tuple[Any, ...]
 

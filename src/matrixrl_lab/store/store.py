@@ -18,12 +18,11 @@ from typing import Any, Self
 import numpy as np
 
 from matrixrl.errors import InvalidInput, StoreError
+from matrixrl.folder_lock import FolderLock
 from matrixrl.measurement import held
 from matrixrl.records import FloatArray
 from matrixrl_lab.spec import Experiment
-from matrixrl_lab.store.connection import connect, damaged, release_on_error, store_errors
-from matrixrl_lab.store.database import Database
-from matrixrl_lab.store.lock import WriterLock
+from matrixrl_lab.store.database import Database, connect, damaged, release_on_error, store_errors, writer_lock
 from matrixrl_lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, META, SCHEMA
 
 __all__ = ["RunRow", "Store"]
@@ -70,7 +69,7 @@ class Store:
         experiment: The experiment.
     """
 
-    def __init__(self, folder: Path, database: Database, lock: WriterLock | None) -> None:
+    def __init__(self, folder: Path, database: Database, lock: FolderLock | None) -> None:
         self.folder, self._db, self._lock = folder, database, lock
         try:
             with database.reading():
@@ -101,16 +100,12 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
-        lock = WriterLock(folder)
+        lock = writer_lock(folder)
         fresh = folder / f".{FILE}"  # written under another name and renamed, so that a store is always complete
         with store_errors(folder), release_on_error(lock):
             if cls.is_there(folder):  # created by another process just before this one had the lock
                 raise StoreError(f"another process created a store in {folder}; choose another directory")
-            for stale in (
-                fresh,
-                folder / f"{FILE}-wal",
-                folder / f"{FILE}-shm",
-            ):  # left over from a store that was removed
+            for stale in (fresh, folder / f"{FILE}-wal", folder / f"{FILE}-shm"):  # of a store that was removed
                 stale.unlink(missing_ok=True)
             building = sqlite3.connect(fresh, isolation_level=None)
             building.execute(f"PRAGMA page_size = {_PAGE}")
@@ -164,7 +159,7 @@ class Store:
     def open_to_write(cls, folder: Path) -> Self:
         """Open the store of a directory for writing; only one process can."""
         _must_exist(folder)
-        lock = WriterLock(folder)
+        lock = writer_lock(folder)
         with store_errors(folder), release_on_error(lock):
             return cls(folder, _opened(folder, is_writer=True), lock)
 

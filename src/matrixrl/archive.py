@@ -44,7 +44,7 @@ __all__ = [
     "write_archive",
 ]
 
-FORMAT_VERSION = 12
+FORMAT_VERSION = 13
 """Format of saved agents and simulations; other kinds of archives may have versions of their own."""
 
 Result = TypeVar("Result")

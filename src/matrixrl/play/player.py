@@ -398,7 +398,8 @@ class CompiledPlayer:
             rule.charged, rule.earned = budget.charged.copy(), budget.earned.copy()
             rule.first_states = budget.first_states.copy()
         if kept.growth > 0.0:
-            plan = Plan(kept.policy.astype(dtype), kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64))
+            made = kept.policy.astype(dtype), kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64)
+            plan = Plan(*made)
             if algorithm.budget is not None:
-                plan = Candidates(*plan.arrays().values(), budget.tuned.astype(dtype), budget.lack.copy())
+                plan = Candidates(*made, budget.tuned.astype(dtype), budget.lack.copy())
             algorithm._kept = KeptPlan(plan, kept.visits.astype(np.float64))

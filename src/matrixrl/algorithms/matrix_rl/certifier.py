@@ -91,7 +91,7 @@ class MatrixRLCertifier(Certifier):
         frame, rows = algorithm.frame, algorithm._replica
         states, actions, stages = steps.states, steps.actions, steps.actions.shape[1]
         planned = plan.policy[rows[:, None], np.arange(stages), states]
-        charged, lack = steps.taken & (every | (planned != actions)), 0.0
+        charged, lack = steps.taken & (every | (planned != actions)), np.zeros(algorithm.n_replicas)
         if isinstance(plan, BudgetPlan):
             assert algorithm.budget is not None
             lack = algorithm.budget.lack_of(plan, steps)

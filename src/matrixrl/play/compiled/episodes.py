@@ -142,7 +142,7 @@ def _chooses_tuned(world: Any, budget: Any, b: int, horizon: int) -> bool:
         for s in range(len(world.start)):
             if budget.first_states[b, s]:
                 expected = max(expected, budget.lack[b, s])
-    return budget.charged[b] + expected <= budget.alpha * (budget.earned[b] + horizon)
+    return bool(budget.charged[b] + expected <= budget.alpha * (budget.earned[b] + horizon))
 
 
 @compiled

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from matrixrl.extras import naming_the_extra
 
 if TYPE_CHECKING:
-    from matrixrl_serve.client import AsyncClient, Client
+    from matrixrl_serve.client import Client
     from matrixrl_serve.http import make_app
     from matrixrl_serve.log_replay import replay
     from matrixrl_serve.problem import ProblemFile, read_problem
@@ -18,7 +18,6 @@ NEEDED = ("fastapi", "httptools", "httpx", "jinja2", "plotly", "pyarrow", "pydan
 """Packages of the extra `serve`, by the names that are imported."""
 
 _MODULES = {
-    "AsyncClient": "client",
     "Client": "client",
     "ProblemFile": "problem",
     "Service": "runner",
@@ -27,7 +26,7 @@ _MODULES = {
     "replay": "log_replay",
 }
 
-__all__ = ["AsyncClient", "Client", "ProblemFile", "Service", "make_app", "read_problem", "replay"]
+__all__ = ["Client", "ProblemFile", "Service", "make_app", "read_problem", "replay"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,7 @@
-"""A service that runs: its log, its desk, and the thread of its learner."""
+"""A service that runs: its log, its desk, and its learner."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -16,13 +15,11 @@ from matrixrl.folder_lock import FolderLock
 from matrixrl.threads import limited_threads
 from matrixrl_serve.access import Access
 from matrixrl_serve.desk import Desk
-from matrixrl_serve.fold import Book
 from matrixrl_serve.learning import Learner, Publication
-from matrixrl_serve.learning.apart import LearnerProcess
 from matrixrl_serve.learning.checkpoints import Checkpoints
 from matrixrl_serve.learning.loop import LearningLoop
+from matrixrl_serve.learning.process import LearnerProcess
 from matrixrl_serve.learning.restore import restored_book
-from matrixrl_serve.learning.within import LearnerThread
 from matrixrl_serve.log import Commit, Draft, EventLog, Writer
 from matrixrl_serve.problem import ProblemFile, ServedProblem
 
@@ -42,8 +39,9 @@ class Service:
         problem: The problem; None takes that of the log.
         data: Directory of the log.
         checkpoint_every: Number of events after which the learner writes a checkpoint.
-        learning: Whether the learner runs in a thread; if not, `learn_now` lets it catch up.
-        apart: Whether the learner has a process of its own, so that answers never wait for Python code that plans.
+        learning: Whether the learner runs, in a process of its own, so that answers never wait for Python code that
+            plans; if not, `learn_now` lets one in this process catch up. As for any process that Python starts, a
+            script needs ``if __name__ == "__main__":``.
         clock: Function that returns the time in seconds since 1970.
         timer: Function that returns seconds of a clock that never jumps, by which episodes time out.
 
@@ -52,7 +50,7 @@ class Service:
 
     >>> import tempfile
     >>> problem = ProblemFile(states=2, actions=["wait", "order"], horizon=2)
-    >>> with Service(problem, tempfile.mkdtemp()) as service:
+    >>> with Service(problem, tempfile.mkdtemp(), learning=False) as service:
     ...     episode = service.desk.open("local").answer.episode
     ...     answer = service.desk.ask("local", episode, state=0).answer
     >>> answer.action in ("wait", "order"), answer.step
@@ -66,18 +64,16 @@ class Service:
         *,
         checkpoint_every: int = 20_000,
         learning: bool = True,
-        apart: bool = False,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         folder = Path(data)
-        self._timer = timer
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from error
         self._lock = FolderLock(folder, _LOCK, "only one process can serve it")
-        self._follower: LearnerThread | LearnerProcess | None = None
+        self._process: LearnerProcess | None = None
         self._noting: tuple[list[Draft], int] | None = None  # events of tokens, and the number of the last one
         with ExitStack() as undo:  # whatever was opened, if something goes wrong
             undo.callback(self._lock.release)
@@ -86,35 +82,27 @@ class Service:
             self.problem = ServedProblem(agreed(problem, self.log))
             self.writer = Writer(self.log, clock=clock, on_commit=self._announce)
             undo.callback(self.writer.close)
-            begin = self._learn_apart if apart else self._learn_within
-            begin(clock, folder, checkpoint_every)
+            checkpoints = Checkpoints(folder)
+            if learning:
+                self._process = LearnerProcess(
+                    folder,
+                    self.problem.file,
+                    every=checkpoint_every,
+                    publish=self._publish,
+                    durable=lambda: self.writer.durable,
+                )
+                undo.callback(self._process.close)
+            book = restored_book(self.log, checkpoints, self.problem)  # the process reads the log meanwhile
+            self.desk = Desk(self.problem, book, {}, self.log, self.writer, clock=clock, timer=timer)
+            if self._process is not None:
+                self.desk.plans.update({plan.version: plan for plan in self._process.await_plans()})
+            else:
+                with limited_threads(1):
+                    self.loop = LearningLoop(self.log, self.problem, checkpoints, self._publish, every=checkpoint_every)
+                    self.desk.plans.update(self.loop.learner.plans)
+                    if not self.loop.learner.version:
+                        self.learn_now()
             undo.pop_all()
-        if learning and not apart:
-            self._within.start()
-
-    def _learn_within(self, clock: Callable[[], float], folder: Path, every: int) -> None:
-        """Begin with a learner in this process."""
-        with limited_threads(1):
-            loop = LearningLoop(self.log, self.problem, Checkpoints(folder), self._publish, every=every)
-            self._follower = LearnerThread(loop, self.writer)
-            book = Book.from_plain(json.loads(json.dumps(self.learner.book.to_plain())))
-            plans = dict(self.learner.plans)
-            self.desk = Desk(self.problem, book, plans, self.log, self.writer, clock=clock, timer=self._timer)
-            if not self.learner.version:
-                self.learn_now()
-
-    def _learn_apart(self, clock: Callable[[], float], folder: Path, every: int) -> None:
-        """Begin with a learner in a process of its own."""
-        self._follower = follower = LearnerProcess(
-            folder, self.problem.file, every=every, publish=self._publish, durable=lambda: self.writer.durable
-        )
-        try:  # the learner reads the log meanwhile
-            book = restored_book(self.log, Checkpoints(folder), self.problem)
-            self.desk = Desk(self.problem, book, {}, self.log, self.writer, clock=clock, timer=self._timer)
-            self.desk.plans.update({plan.version: plan for plan in follower.await_plans()})
-        except BaseException:
-            follower.close()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -125,22 +113,17 @@ class Service:
     @property
     def learner(self) -> Learner:
         """The learner, if it is in this process."""
-        return self._within.loop.learner
+        return self.loop.learner
 
     @property
     def failure(self) -> str | None:
         """Why the learner stopped, in words; answers go on from its last plan."""
-        return None if self._follower is None else self._follower.failure
+        return None if self._process is None else self._process.failure
 
     @property
     def n_behind(self) -> int:
         """Number of events that the learner has not seen yet."""
-        return self.writer.seq - (0 if self._follower is None else self._follower.seq)
-
-    @property
-    def _within(self) -> LearnerThread:
-        assert isinstance(self._follower, LearnerThread)
-        return self._follower
+        return self.writer.seq - (self.loop.seq if self._process is None else self._process.seq)
 
     async def carry_out(self, work: Callable[[], tuple[Answer, Commit | None]]) -> Answer:
         """Answer a request once it is durable.
@@ -188,13 +171,19 @@ class Service:
 
     def learn_now(self) -> None:
         """Let a learner in this process take the events so far, and plan if that is due."""
-        self._within.learn_now()
+        last = self.writer.seq
+        self.writer.settle()
+        self.loop.learn(last)
 
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
         self.writer.end_waiting()  # the learner must not wait for a log that takes nothing
-        if self._follower is not None:
-            self._follower.close()
+        if self._process is not None:
+            self._process.close()
+        elif self.writer.error is None:
+            self.writer.latest.wait()
+            self.loop.catch_up()
+            self.loop.save()
         self.writer.close()
         self.log.close()
         self._lock.release()
@@ -210,8 +199,8 @@ class Service:
         return self.writer.durable
 
     def _announce(self) -> None:
-        if self._follower is not None:
-            self._follower.announce()
+        if self._process is not None:
+            self._process.announce()
 
 
 def problem_of(log: EventLog) -> ProblemFile | None:

@@ -16,7 +16,7 @@ from worlds_of_service import outcome, shop
 
 from matrixrl.errors import StoreError
 from matrixrl_serve import Client, Service, replay
-from matrixrl_serve.learning import apart as module
+from matrixrl_serve.learning import process as module
 
 
 def play(service, rng, n):
@@ -42,8 +42,8 @@ def command_of(process):
     return (process / "cmdline").read_bytes().decode()
 
 
-def test_it_learns_what_a_learner_in_a_thread_learns(tmp_path):
-    with Service(shop(), tmp_path, apart=True) as service:
+def test_it_learns_what_a_learner_in_the_same_process_learns(tmp_path):
+    with Service(shop(), tmp_path) as service:
         assert service.desk.newest.version == 1
         play(service, np.random.default_rng(0), 20)
         until(lambda: service.n_behind == 0)
@@ -57,9 +57,9 @@ def test_it_learns_what_a_learner_in_a_thread_learns(tmp_path):
 
 def test_a_learner_that_dies_is_started_again_and_goes_on(tmp_path):
     rng = np.random.default_rng(1)
-    with Service(shop(), tmp_path, apart=True) as service:
+    with Service(shop(), tmp_path) as service:
         play(service, rng, 5)
-        learner = service._follower
+        learner = service._process
         first = learner.pid
         os.kill(first, signal.SIGKILL)
         play(service, rng, 5)  # answers do not notice
@@ -88,9 +88,9 @@ def test_it_ends_with_the_service_also_if_that_is_killed(tmp_path):
 
 
 def test_a_learner_that_fails_is_reported_and_answers_go_on(tmp_path, monkeypatch):
-    with Service(shop(), tmp_path, apart=True) as service:
+    with Service(shop(), tmp_path) as service:
         monkeypatch.setattr(service, "_publish", None)
-        service._follower._publish = _refuse
+        service._process._publish = _refuse
         play(service, np.random.default_rng(2), 30)
         until(lambda: service.failure is not None)
         assert "no room" in service.failure
@@ -103,8 +103,8 @@ def _refuse(publication, drafts):
 
 def test_learners_that_die_at_once_wait_longer_and_longer(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_PAUSES", (0.0, 0.0, 300.0))
-    with Service(shop(), tmp_path, apart=True) as service:
-        learner = service._follower
+    with Service(shop(), tmp_path) as service:
+        learner = service._process
         for deaths in (1, 2):
             pid = learner.pid
             os.kill(pid, signal.SIGKILL)
@@ -119,7 +119,7 @@ def test_learners_that_die_at_once_wait_longer_and_longer(tmp_path, monkeypatch)
 
 
 def test_a_damaged_log_is_refused_at_the_start(tmp_path):
-    with Service(shop(), tmp_path, apart=True) as service:
+    with Service(shop(), tmp_path) as service:
         play(service, np.random.default_rng(4), 3)
         until(lambda: service.n_behind == 0)
     for path in (tmp_path / "checkpoints").iterdir():
@@ -135,7 +135,7 @@ def test_a_damaged_log_is_refused_at_the_start(tmp_path):
     for path in (tmp_path / "checkpoints").iterdir():
         path.unlink()
     with pytest.raises(StoreError, match="another result"):
-        Service(None, tmp_path, apart=True)
+        Service(None, tmp_path)
 
 
 def test_a_program_that_does_not_close_its_service_ends(tmp_path):
@@ -145,7 +145,7 @@ import sys
 from matrixrl_serve import Service
 from matrixrl_serve.problem import ProblemFile
 if __name__ == "__main__":
-    service = Service(ProblemFile(states=2, actions=["a", "b"], horizon=2), sys.argv[1], apart=True)
+    service = Service(ProblemFile(states=2, actions=["a", "b"], horizon=2), sys.argv[1])
 """
     script, data = tmp_path / "program.py", tmp_path / "data"
     script.write_text(code)

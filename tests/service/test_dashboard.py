@@ -13,7 +13,7 @@ from worlds_of_service import Clock, play, shop
 from matrixrl.errors import StoreError
 from matrixrl.pages.server import Feed, event_stream
 from matrixrl_serve.access import create_token
-from matrixrl_serve.client.in_process import InProcess
+from matrixrl_serve.client import InProcess
 from matrixrl_serve.dashboard import SORTS, Dashboard, history, visits
 from matrixrl_serve.dashboard.decisions import Decisions
 from matrixrl_serve.dashboard.states import ROWS, Query, StateTable

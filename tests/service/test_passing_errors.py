@@ -108,7 +108,7 @@ def test_a_plan_that_is_made_while_the_log_is_locked_is_published_later(tmp_path
         for _ in range(3):
             play(service.desk, rng)
         service.writer.settle()
-        service._within.loop.catch_up()
+        service.loop.catch_up()
         made = service.learner.plan()
         with locked(tmp_path):
             service.desk.open("local")

@@ -15,7 +15,6 @@ from matrixrl.cli.main import app
 from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
 from matrixrl_serve import Client, make_app, replay
 from matrixrl_serve.access import Access, create_token, revoke_token
-from matrixrl_serve.client import calls
 from matrixrl_serve.errors import Conflict, NotFound
 from matrixrl_serve.learning.restore import restored_book, restored_learner
 from matrixrl_serve.log import EventLog
@@ -341,12 +340,11 @@ def test_two_applications_answer_over_http(pair):
     one, other = clients = [Client(app=make_app(service)) for service in pair]
     opened = one.open("e")
     assert other.get("/v1/episodes/e")["closed"] is None
-    question = calls.ask("e", 0, None, 0, None)
-    assert other.send(question).repeated is False
+    assert other.post("/v1/episodes/e/ask", {"state": 0, "step": 0})["repeated"] is False
     assert opened.ask(0, step=0).repeated is True
     assert opened.tell(0.5, next_state=1).ended is False
     with pytest.raises(Conflict, match="with another outcome"):
-        other.send(calls.tell("e", 0.6, None, next_state=1, step=0))
+        other.post("/v1/episodes/e/tell", {"reward": 0.6, "next_state": 1, "step": 0})
     assert one.get("/health")["learner"] == other.get("/health")["learner"] == "ok"
     for client in clients:
         client.close()

@@ -14,14 +14,12 @@ from fastapi.responses import Response
 
 from matrixrl import __version__
 from matrixrl.errors import MatrixRLError, StoreError
-from matrixrl_serve.access import Access, RateLimit
+from matrixrl_serve.access import Access
 from matrixrl_serve.dashboard import Dashboard
-from matrixrl_serve.http.asgi import Message, Receive, Send, error_body, refused
 from matrixrl_serve.http.dashboard import dashboard_routes
-from matrixrl_serve.http.gate import Gate
-from matrixrl_serve.http.lane import Lane
+from matrixrl_serve.http.guard import RequestGuard, error_body, refused
 from matrixrl_serve.http.read_routes import reading_routes
-from matrixrl_serve.http.write_routes import Doors, writing_routes
+from matrixrl_serve.http.write_routes import Doors, decision_paths, decision_routes, writing_routes
 from matrixrl_serve.runner import Service
 from matrixrl_serve.shared import SharedService
 
@@ -36,23 +34,22 @@ _DESCRIPTION = (
 )
 
 
-def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rate: float = 10_000.0) -> FastAPI:
+def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> FastAPI:
     """Return the application that serves a service.
 
     Args:
         service: The service, which the application does not close.
         hosts: Names under which it may be reached besides those of this machine.
-        rate: Requests a second that each token may send.
 
     >>> import tempfile
     >>> from matrixrl_serve.problem import ProblemFile
-    >>> with Service(ProblemFile(states=2, actions=2, horizon=2), tempfile.mkdtemp()) as service:
+    >>> with Service(ProblemFile(states=2, actions=2, horizon=2), tempfile.mkdtemp(), learning=False) as service:
     ...     app = make_app(service)
     >>> app.title
     'matrixrl serve'
     """
     access = Access(service.log)
-    doors = Doors(service.desk, access, RateLimit(rate), service.carry_out)
+    doors = Doors(service.desk, access, service.carry_out)
     dashboard = Dashboard(service)
 
     @asynccontextmanager
@@ -63,9 +60,7 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
         for task in tasks:
             task.cancel()
 
-    app = _Front(
-        doors,
-        hosts,
+    app = FastAPI(
         title="matrixrl serve",  # no name of the problem: /openapi.json needs no token
         description=_DESCRIPTION,
         version=__version__,
@@ -73,7 +68,9 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        routes=decision_routes(doors),
     )
+    app.add_middleware(RequestGuard, hosts=hosts)
     app.state.access = access
     app.state.stopping = lambda: False
     app.state.end = lambda: None  # ends the process, where there is one to end
@@ -84,25 +81,18 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(404, _nothing_here)
     app.add_exception_handler(405, _nothing_here)
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        """Describe the routes of decisions besides those that FastAPI knows."""
+        if app.openapi_schema is None:
+            paths = described()["paths"]
+            for path, methods in decision_paths().items():
+                paths.setdefault(path, {}).update(methods)
+        return described()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI documents it
     return app
-
-
-class _Front(FastAPI):
-    """An application behind the gate and the lane, which come before all that FastAPI puts around its routes.
-
-    Args:
-        doors: What requests need.
-        hosts: Names under which the service may be reached besides those of this machine.
-        settings: Keyword arguments of FastAPI.
-    """
-
-    def __init__(self, doors: Doors, hosts: Sequence[str], **settings: Any) -> None:
-        super().__init__(**settings)
-        self._first = Gate(Lane(super().__call__, doors=doors), hosts=hosts)
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        await self._first(scope, receive, send)
 
 
 async def _keep_house(service: Service | SharedService, access: Access, end: Callable[[], object]) -> None:

@@ -117,7 +117,7 @@ class _Streams:
 
         def is_over() -> bool:
             try:
-                self._doors.allowed(authorization, "read")
+                self._doors.actor(authorization, "read")
             except Denied:
                 return True
             return self._is_stopping()

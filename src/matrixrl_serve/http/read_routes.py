@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from matrixrl import __version__
 from matrixrl.checks import choice
 from matrixrl_serve.export import export
 from matrixrl_serve.fold import EpisodeState
-from matrixrl_serve.http.metrics import metrics_text
 from matrixrl_serve.http.write_routes import Doors
 from matrixrl_serve.log import KINDS
+from matrixrl_serve.problem import MODES
 
 if TYPE_CHECKING:
     from matrixrl_serve.runner import Service
@@ -119,7 +120,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     @router.get("/metrics", summary="Metrics in the text format of Prometheus.")
     def metrics(request: Request) -> PlainTextResponse:
         doors.reader(request)
-        text = metrics_text(service)
+        text = "\n".join(_metrics(service)) + "\n"
         service.settle()
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
@@ -153,3 +154,36 @@ def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, 
             entry["terminated"] = told.terminated
         steps.append(entry)
     return episode.summary() | {"steps": steps}
+
+
+def _metrics(service: Service | SharedService) -> Iterator[str]:
+    """Yield the lines of the metrics of a service in the text format of Prometheus."""
+    desk, book = service.desk, service.desk.book
+    certificate, report = desk.newest.report["certificate"], desk.newest.report
+    yield from _metric("events_total", "counter", "Events of the log.", book.counts, label="kind")
+    yield from _metric("open_episodes", "gauge", "Episodes that are open.", len(book.episodes))
+    held = "Episodes that are over, and wait until an older one is over too."
+    yield from _metric("held_back_episodes", "gauge", held, book.n_held_back)
+    yield from _metric("repeated_requests_total", "counter", "Requests that had been answered.", desk.n_repeated)
+    yield from _metric("commits_total", "counter", "Transactions since the start.", service.writer.n_commits)
+    yield from _metric("plan_version", "gauge", "Version of the newest plan.", book.plan)
+    yield from _metric("learned_episodes", "gauge", "Episodes behind the newest plan.", report["episodes"])
+    yield from _metric("learner_behind_events", "gauge", "Events that the learner has not seen.", service.n_behind)
+    yield from _metric("learner_running", "gauge", "Whether the learner runs.", int(service.failure is None))
+    yield from _metric("value_lower", "gauge", "Lower bound of the recommended policy.", certificate["lower"])
+    yield from _metric("value_upper", "gauge", "Upper bound of the best policy.", certificate["upper"])
+    yield from _metric("proven", "gauge", "Whether the bounds are proven.", int(certificate["guarantee"]["holds"]))
+    yield from _metric("alarm", "gauge", "Whether an alarm was raised.", int(book.alarm is not None))
+    yield from _metric("mode", "gauge", "The present mode.", {m: int(m == book.mode) for m in MODES}, label="mode")
+
+
+def _metric(
+    name: str, kind: str, words: str, value: float | dict[str, int], *, label: str | None = None
+) -> Iterator[str]:
+    full = f"matrixrl_{name}"
+    yield f"# HELP {full} {words}"
+    yield f"# TYPE {full} {kind}"
+    if isinstance(value, dict):
+        yield from (f'{full}{{{label}="{key}"}} {number}' for key, number in value.items())
+    else:
+        yield f"{full} {value}"

@@ -8,20 +8,22 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json
+from starlette.routing import BaseRoute, Route
 
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, MatrixRLError
-from matrixrl_serve.access import Access, RateLimit
+from matrixrl_serve.access import Access
 from matrixrl_serve.desk import Answer, Closed, Desk, Opened, Recorded, Reply
 from matrixrl_serve.errors import status_of
 from matrixrl_serve.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
+from matrixrl_serve.http.guard import Message, Receive, Send, refused, respond
 from matrixrl_serve.log import Commit
 
-__all__ = ["COMMANDS", "KEY", "Command", "Doors", "answered", "authorization_of", "dumped", "writing_routes"]
+__all__ = ["COMMANDS", "Command", "Doors", "authorization_of", "decision_paths", "decision_routes", "writing_routes"]
 
-KEY = "idempotency-key"
+_REFERENCE = "#/components/schemas/{model}"
 
 
 @dataclass(frozen=True)
@@ -31,27 +33,19 @@ class Doors:
     Attributes:
         desk: The desk.
         access: Tokens.
-        limit: Limit of requests.
         carry_out: Function of the service that decides a request, and returns its answer once it is durable.
     """
 
     desk: Desk
     access: Access
-    limit: RateLimit
     carry_out: Callable[[Callable[[], tuple[Any, Commit | None]]], Awaitable[Any]]
-
-    def actor(self, authorization: str, *scopes: str) -> str:
-        """Return who sends a request with a header, or refuse it."""
-        found = self.allowed(authorization, *scopes)
-        self.limit.take(found)
-        return found
 
     def reader(self, request: Request, scope: str = "read") -> str:
         """Return who sends a request that needs a scope, or refuse it."""
         return self.actor(authorization_of(request), scope)
 
-    def allowed(self, authorization: str, *scopes: str) -> str:
-        """Return who sends a request, without counting it."""
+    def actor(self, authorization: str, *scopes: str) -> str:
+        """Return who sends a request with a header, or refuse it."""
         kind, _, secret = authorization.partition(" ")
         return self.access.actor(secret.strip() if kind.lower() == "bearer" and secret else None, scopes)
 
@@ -129,22 +123,65 @@ COMMANDS = {
 }
 
 
-def writing_routes(doors: Doors) -> APIRouter:
-    """Return the routes of requests that change something; each is acknowledged once it is durable."""
-    router, desk = APIRouter(), doors.desk
+class _DecisionRoute:
+    """ASGI endpoint of a request about an episode; one of FastAPI takes twice the time.
+
+    Args:
+        context: What it needs.
+        command: What is requested.
+    """
+
+    def __init__(self, doors: Doors, command: Command) -> None:
+        self._doors, self._command = doors, command
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request once it is durable."""
+        authorization, key = "", None
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                authorization = value.decode("latin-1")
+            elif name == b"idempotency-key":
+                key = value.decode("latin-1")
+        data = (await receive()).get("body", b"")  # the guard has read it whole
+        doors, command, episode = self._doors, self._command, scope["path_params"].get("episode")
+        try:
+            actor = doors.actor(authorization, command.scope)
+            body = parsed(command.model, data)
+            if key is not None:
+                body = parsed(command.model, body.model_dump() | {"key": key})
+            answer = await doors.carry_out(lambda: command.run(doors.desk, actor, episode, body))
+        except MatrixRLError as error:
+            return await respond(send, *refused(error))
+        return await respond(send, 200, _dumped(answer))
+
+
+def decision_routes(doors: Doors) -> list[BaseRoute]:
+    """Return the routes of requests about episodes; each is acknowledged once it is durable."""
+    return [Route(_path(name), _DecisionRoute(doors, one), methods=["POST"]) for name, one in COMMANDS.items()]
+
+
+def decision_paths() -> dict[str, Any]:
+    """Return the description of these routes for OpenAPI."""
+    found = {}
     for name, command in COMMANDS.items():
-        path = "/v1/episodes" if name == "open" else f"/v1/episodes/{{episode}}/{name.replace('_', '-')}"
-        router.add_api_route(
-            path,
-            _handler(doors, command),
-            methods=["POST"],
-            summary=command.words,
-            operation_id=name,
-            openapi_extra=_documented(command.model),
-            responses={200: {"model": command.answer}},
-            response_class=Response,
-            tags=["decisions"],
-        )
+        answer = TypeAdapter(command.answer).json_schema(ref_template=_REFERENCE)
+        answer.pop("$defs", None)
+        described = {"description": "Successful Response", "content": {"application/json": {"schema": answer}}}
+        entry = {"tags": ["decisions"], "summary": command.words, "operationId": name, "responses": {"200": described}}
+        if name != "open":
+            named = {"name": "episode", "in": "path", "required": True, "schema": {"type": "string"}}
+            entry["parameters"] = [named]
+        found[_path(name)] = {"post": entry | _documented(command.model)}
+    return found
+
+
+def _path(name: str) -> str:
+    return "/v1/episodes" if name == "open" else f"/v1/episodes/{{episode}}/{name.replace('_', '-')}"
+
+
+def writing_routes(doors: Doors) -> APIRouter:
+    """Return the routes of batches and of the mode; each is acknowledged once it is durable."""
+    router, desk = APIRouter(), doors.desk
 
     @router.post(
         "/v1/batch",
@@ -157,9 +194,8 @@ def writing_routes(doors: Doors) -> APIRouter:
         authorization = authorization_of(request)
         actor = doors.actor(authorization, "ask", "tell")
         body = parsed(BatchBody, await request.body())
-        doors.limit.take(actor, len(body.requests))
         results = await doors.carry_out(lambda: _batch(doors, actor, authorization, body))
-        return Response(dumped({"results": results}), media_type="application/json")
+        return Response(_dumped({"results": results}), media_type="application/json")
 
     @router.post(
         "/v1/mode",
@@ -177,32 +213,9 @@ def writing_routes(doors: Doors) -> APIRouter:
             return desk.book.mode, commit
 
         found = await doors.carry_out(change)
-        return Response(dumped({"mode": found}), media_type="application/json")
+        return Response(_dumped({"mode": found}), media_type="application/json")
 
     return router
-
-
-async def answered(
-    doors: Doors, command: Command, episode: str | None, authorization: str, key: str | None, data: bytes
-) -> bytes:
-    """Return the answer to a request about an episode as JSON, once it is durable.
-
-    Args:
-        doors: What it needs.
-        command: What is requested.
-        episode: Name of the episode in the path.
-        authorization: Header with the token; may be empty.
-        key: Header with the idempotency key.
-        data: Body.
-
-    Raises:
-        MatrixRLError: The request is refused.
-    """
-    actor = doors.actor(authorization, command.scope)
-    body = parsed(command.model, data)
-    if key is not None:
-        body = parsed(command.model, body.model_dump() | {"key": key})
-    return dumped(await doors.carry_out(lambda: command.run(doors.desk, actor, episode, body)))
 
 
 def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tuple[list[dict[str, Any]], Commit]:
@@ -211,7 +224,7 @@ def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tup
     for item in body.requests:
         try:
             command = COMMANDS[item.do]
-            doors.allowed(authorization, command.scope)
+            doors.actor(authorization, command.scope)
             named = {"episode": item.episode} if item.do == "open" else {}
             own = parsed(command.model, (item.model_extra or {}) | named)
             reply = command.run(doors.desk, actor, item.episode, own)
@@ -222,27 +235,18 @@ def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tup
     return results, doors.desk.latest
 
 
-def _handler(doors: Doors, command: Command) -> Callable[..., Any]:
-    async def handle(request: Request) -> Response:
-        episode, key = request.path_params.get("episode"), request.headers.get(KEY)
-        found = await answered(doors, command, episode, authorization_of(request), key, await request.body())
-        return Response(found, media_type="application/json")
-
-    return handle
-
-
 def authorization_of(request: Request) -> str:
     """Return the header with the token; empty without one."""
     return request.headers.get("authorization", "")
 
 
-def dumped(data: object) -> bytes:
+def _dumped(data: object) -> bytes:
     """Return records and plain data as JSON."""
     return to_json(data, inf_nan_mode="null")
 
 
 def _documented(model: type[BaseModel]) -> dict[str, Any]:
     """Return the description of a body for OpenAPI."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema = model.model_json_schema(ref_template=_REFERENCE)
     schema.pop("$defs", None)
     return {"requestBody": {"content": {"application/json": {"schema": schema}}, "required": True}}

@@ -1,14 +1,22 @@
-"""ASGI middleware that looks at every request first: Host, size, patience."""
+"""ASGI middleware that sees every request first: Host and Origin, size and time of the body, headers of answers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
 
+from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.pages.server import LOOPBACK, host_name
-from matrixrl_serve.http.asgi import App, Message, Receive, Send, error_body, respond
+from matrixrl_serve.errors import status_of
 
-__all__ = ["LARGEST_BODY", "Gate"]
+__all__ = ["LARGEST_BODY", "Message", "Receive", "RequestGuard", "Send", "error_body", "refused", "respond"]
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LARGEST_BODY = 1 << 20
 _PATIENCE = 20.0  # seconds in which the whole body must arrive
@@ -18,10 +26,11 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _ALL_HEADERS = [*_HEADERS, (b"cache-control", b"no-store")]
+_OF_STATUS = {401: [(b"www-authenticate", b"Bearer")], 429: [(b"retry-after", b"1")]}
 
 
-class Gate:
-    """Refuses requests of other hosts, bodies that are too large, and bodies that take too long.
+class RequestGuard:
+    """Refuses requests of other hosts and sites, bodies that are too large, and bodies that take too long.
 
     Args:
         app: Application that answers the accepted requests.
@@ -49,7 +58,7 @@ class Gate:
             try:
                 async with asyncio.timeout(self._patience):
                     body = await _read(receive)
-            except _Gone:
+            except _ClientGone:
                 return None  # half a request is none
             except TimeoutError:
                 return await _refuse(send, 408, f"the body must arrive within {self._patience:g} seconds")
@@ -81,7 +90,7 @@ class Gate:
         return False
 
 
-class _Gone(Exception):
+class _ClientGone(Exception):
     """The client went away before its request was whole."""
 
 
@@ -91,7 +100,7 @@ async def _read(receive: Receive) -> bytes | None:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise _Gone
+            raise _ClientGone
         part = message.get("body", b"")
         size += len(part)
         if size > LARGEST_BODY:
@@ -103,3 +112,22 @@ async def _read(receive: Receive) -> bytes | None:
 
 async def _refuse(send: Send, status: int, text: str) -> None:
     await respond(send, status, error_body(text), [*_ALL_HEADERS, (b"connection", b"close")])
+
+
+def error_body(text: str, argument: str | None = None) -> bytes:
+    """Return the body of a refusal."""
+    return json.dumps({"error": text, "argument": argument}, ensure_ascii=False).encode()
+
+
+def refused(error: MatrixRLError) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Return status, body and headers of the answer to a request that failed with an error."""
+    argument = error.argument if isinstance(error, InvalidInput) else None
+    status = status_of(error)
+    return status, error_body(str(error), argument), _OF_STATUS.get(status, [])
+
+
+async def respond(send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    """Answer a request with JSON."""
+    own = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": body})

@@ -21,7 +21,7 @@ from matrixrl_lab import run_experiment
 from matrixrl_serve.log import Draft, EventLog
 from matrixrl_serve.log.events import FIRST_DIGEST, chained
 from matrixrl_serve.problem import ProblemFile, ServedProblem, read_problem
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 
 MODULE = "module_of_a_stranger"
 
@@ -160,7 +160,7 @@ if __name__ == "__main__":
 """
 SERVICE = """
 from matrixrl_serve.problem import ProblemFile
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 if __name__ == "__main__":
     with Service(ProblemFile(states=2, actions=2, horizon=2), "data", apart=True) as service:
         print("served", service.desk.newest.version)

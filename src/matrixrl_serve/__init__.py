@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matrixrl_serve.http import make_app
     from matrixrl_serve.log_replay import replay
     from matrixrl_serve.problem import ProblemFile, read_problem
-    from matrixrl_serve.runner import Service
+    from matrixrl_serve.service import Service
 
 NEEDED = ("fastapi", "httptools", "httpx", "jinja2", "plotly", "pyarrow", "pydantic", "sqlalchemy", "uvicorn")
 """Packages of the extra `serve`, by the names that are imported."""
@@ -20,7 +20,7 @@ NEEDED = ("fastapi", "httptools", "httpx", "jinja2", "plotly", "pyarrow", "pydan
 _MODULES = {
     "Client": "client",
     "ProblemFile": "problem",
-    "Service": "runner",
+    "Service": "service",
     "make_app": "http",
     "read_problem": "problem",
     "replay": "log_replay",

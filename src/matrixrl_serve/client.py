@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
-from matrixrl_serve.desk.answers import ActionBounds, Answer, Closed, Opened, Recorded
+from matrixrl_serve.decisions.answers import ActionBounds, Answer, Closed, Opened, Recorded
 from matrixrl_serve.errors import Conflict, Denied, NotFound, ServiceError, TooMany
 
 __all__ = ["Client", "ClientEpisode", "InProcess"]

@@ -51,10 +51,10 @@ def test_lost_answers_are_asked_for_again_and_nothing_is_done_twice(service):
         for k in range(4):
             answers = play(client, np.random.default_rng(k))
     assert [answer.step for answer in answers] == [0, 1, 2]
-    assert service.desk.book.n_opened == 4
-    assert service.desk.book.counts["asked"] == service.desk.book.counts["told"] == 12
+    assert service.decisions.projection.n_opened == 4
+    assert service.decisions.projection.counts["asked"] == service.decisions.projection.counts["told"] == 12
     assert transport.count == 2 * 4 * 7
-    assert service.desk.n_repeated == 4 * 7
+    assert service.decisions.n_repeated == 4 * 7
 
 
 def test_errors_are_those_of_the_library(service):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from matrixrl.records import FloatArray, IntArray
-from matrixrl_serve.dashboard.words import label
-from matrixrl_serve.learning import Publication
+from matrixrl_serve.dashboard.event_text import label
+from matrixrl_serve.learner import Publication
 from matrixrl_serve.problem import ServedProblem, Space
 
 __all__ = ["ROWS", "SORTS", "Query", "StateTable"]

@@ -19,8 +19,8 @@ from matrixrl_serve.dashboard import Dashboard
 from matrixrl_serve.http.dashboard import dashboard_routes
 from matrixrl_serve.http.guard import RequestGuard, error_body, refused
 from matrixrl_serve.http.read_routes import reading_routes
-from matrixrl_serve.http.write_routes import Doors, decision_paths, decision_routes, writing_routes
-from matrixrl_serve.runner import Service
+from matrixrl_serve.http.write_routes import RouteContext, decision_paths, decision_routes, writing_routes
+from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedService
 
 __all__ = ["make_app"]
@@ -49,13 +49,13 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
     'matrixrl serve'
     """
     access = Access(service.log)
-    doors = Doors(service.desk, access, service.carry_out)
+    context = RouteContext(service.decisions, access, service.carry_out)
     dashboard = Dashboard(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         ending = lambda: app.state.end()  # noqa: E731
-        tasks = [asyncio.create_task(_keep_house(service, access, ending)), asyncio.create_task(_watch(dashboard))]
+        tasks = [asyncio.create_task(_maintain(service, access, ending)), asyncio.create_task(_watch(dashboard))]
         yield
         for task in tasks:
             task.cancel()
@@ -68,15 +68,15 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        routes=decision_routes(doors),
+        routes=decision_routes(context),
     )
     app.add_middleware(RequestGuard, hosts=hosts)
     app.state.access = access
     app.state.stopping = lambda: False
     app.state.end = lambda: None  # ends the process, where there is one to end
-    app.include_router(writing_routes(doors))
-    app.include_router(reading_routes(service, doors))
-    app.include_router(dashboard_routes(dashboard, doors, lambda: app.state.stopping()))
+    app.include_router(writing_routes(context))
+    app.include_router(reading_routes(service, context))
+    app.include_router(dashboard_routes(dashboard, context, lambda: app.state.stopping()))
     app.add_exception_handler(MatrixRLError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(404, _nothing_here)
@@ -95,13 +95,13 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
     return app
 
 
-async def _keep_house(service: Service | SharedService, access: Access, end: Callable[[], object]) -> None:
+async def _maintain(service: Service | SharedService, access: Access, end: Callable[[], object]) -> None:
     """Let overdue episodes time out, take notice of new and revoked tokens, and end a process that cannot go on."""
     while True:
         if service.writer.fatal is not None:
             end()
         try:
-            await asyncio.to_thread(service.keep_house, access)
+            await asyncio.to_thread(service.maintain, access)
         except StoreError as error:
             logger.error("the log cannot be used: %s", error)
         except Exception:  # time-outs and tokens are looked after as long as the service runs

@@ -14,7 +14,7 @@ from matrixrl.pages.server import CONTENT_POLICY, event_stream
 from matrixrl_serve.dashboard import PAGES, SORTS, Dashboard
 from matrixrl_serve.dashboard.states import Query as StatesQuery
 from matrixrl_serve.errors import Denied, TooMany
-from matrixrl_serve.http.write_routes import Doors, authorization_of
+from matrixrl_serve.http.write_routes import RouteContext, authorization_of
 
 __all__ = ["dashboard_routes"]
 
@@ -23,17 +23,17 @@ _KEPT = {"cache-control": "private, max-age=86400"}  # it is large, and the same
 _POLICY = {"content-security-policy": CONTENT_POLICY}
 
 
-def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[], bool]) -> APIRouter:
+def dashboard_routes(dashboard: Dashboard, context: RouteContext, is_stopping: Callable[[], bool]) -> APIRouter:
     """Return the routes of the dashboard.
 
     The page and its files say nothing about the service; what it shows comes through /v1/stream and /v1/states.
 
     Args:
         dashboard: What is shown.
-        doors: Tokens and limits.
+        context: Tokens and limits.
         is_stopping: Function that says whether the server ends, so that open streams must end.
     """
-    router, files, streams = APIRouter(), _Files(), _Streams(dashboard, doors, is_stopping)
+    router, files, streams = APIRouter(), _Files(), _Streams(dashboard, context, is_stopping)
 
     @router.get("/", include_in_schema=False)
     def page() -> Response:
@@ -56,7 +56,7 @@ def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[
 
     @router.get("/v1/stream", summary="What the dashboard shows, as server-sent events.", tags=["reading"])
     async def stream(request: Request) -> Response:
-        doors.reader(request)
+        context.reader(request)
         streams.check()
         return StreamingResponse(streams.of(authorization_of(request)), media_type="text/event-stream")
 
@@ -69,7 +69,7 @@ def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[
         descending: bool = False,
         page: int = Query(0, ge=0, description="Page of 50 states, counted from 0."),
     ) -> JSONResponse:
-        doors.reader(request)
+        context.reader(request)
         choice("sort", sort, SORTS)
         return JSONResponse(dashboard.states(StatesQuery(stage, search, sort, descending, page)))  # once it is durable
 
@@ -103,8 +103,8 @@ class _Files:
 class _Streams:
     """Open streams; one whose token is revoked ends."""
 
-    def __init__(self, dashboard: Dashboard, doors: Doors, is_stopping: Callable[[], bool]) -> None:
-        self._feed, self._doors, self._is_stopping = dashboard.feed, doors, is_stopping
+    def __init__(self, dashboard: Dashboard, context: RouteContext, is_stopping: Callable[[], bool]) -> None:
+        self._feed, self._context, self._is_stopping = dashboard.feed, context, is_stopping
         self._n_open = 0
 
     def check(self) -> None:
@@ -117,7 +117,7 @@ class _Streams:
 
         def is_over() -> bool:
             try:
-                self._doors.actor(authorization, "read")
+                self._context.actor(authorization, "read")
             except Denied:
                 return True
             return self._is_stopping()

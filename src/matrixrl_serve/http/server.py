@@ -18,9 +18,9 @@ from matrixrl.pages.server import open_socket
 from matrixrl_serve.access import list_tokens
 from matrixrl_serve.http.app import make_app
 from matrixrl_serve.log import EventLog
-from matrixrl_serve.log.addresses import is_address
+from matrixrl_serve.log.postgres import is_address
 from matrixrl_serve.problem import ProblemFile
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedLearner, SharedService
 
 __all__ = ["ROLES", "serve"]

@@ -15,28 +15,36 @@ from starlette.routing import BaseRoute, Route
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl_serve.access import Access
-from matrixrl_serve.desk import Answer, Closed, Desk, Opened, Recorded, Reply
+from matrixrl_serve.decisions import Answer, Closed, Decisions, Opened, Recorded, Reply
 from matrixrl_serve.errors import status_of
 from matrixrl_serve.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
 from matrixrl_serve.http.guard import Message, Receive, Send, refused, respond
 from matrixrl_serve.log import Commit
 
-__all__ = ["COMMANDS", "Command", "Doors", "authorization_of", "decision_paths", "decision_routes", "writing_routes"]
+__all__ = [
+    "COMMANDS",
+    "Command",
+    "RouteContext",
+    "authorization_of",
+    "decision_paths",
+    "decision_routes",
+    "writing_routes",
+]
 
 _REFERENCE = "#/components/schemas/{model}"
 
 
 @dataclass(frozen=True)
-class Doors:
+class RouteContext:
     """What the routes of a service need.
 
     Attributes:
-        desk: The desk.
+        decisions: What answers requests.
         access: Tokens.
         carry_out: Function of the service that decides a request, and returns its answer once it is durable.
     """
 
-    desk: Desk
+    decisions: Decisions
     access: Access
     carry_out: Callable[[Callable[[], tuple[Any, Commit | None]]], Awaitable[Any]]
 
@@ -57,28 +65,28 @@ class Command:
     Attributes:
         model: Its body.
         scope: Scope that it needs.
-        run: Function of the desk, the actor, the name of the episode and the body that returns the reply.
+        run: Function of `Decisions`, the actor, the name of the episode and the body that returns the reply.
         answer: Record of the answer.
         words: What it does.
     """
 
     model: type[BaseModel]
     scope: str
-    run: Callable[[Desk, str, str | None, Any], Reply]
+    run: Callable[[Decisions, str, str | None, Any], Reply]
     answer: type
     words: str
 
 
-def _open(desk: Desk, actor: str, name: str | None, body: OpenBody) -> Reply:
-    return desk.open(actor, episode=body.episode if name is None else name, key=body.key)
+def _open(decisions: Decisions, actor: str, name: str | None, body: OpenBody) -> Reply:
+    return decisions.open(actor, episode=body.episode if name is None else name, key=body.key)
 
 
-def _ask(desk: Desk, actor: str, name: str | None, body: AskBody) -> Reply:
-    return desk.ask(actor, _named(name), state=body.state, allowed=body.allowed, step=body.step, key=body.key)
+def _ask(decisions: Decisions, actor: str, name: str | None, body: AskBody) -> Reply:
+    return decisions.ask(actor, _named(name), state=body.state, allowed=body.allowed, step=body.step, key=body.key)
 
 
-def _tell(desk: Desk, actor: str, name: str | None, body: TellBody) -> Reply:
-    return desk.tell(
+def _tell(decisions: Decisions, actor: str, name: str | None, body: TellBody) -> Reply:
+    return decisions.tell(
         actor,
         _named(name),
         reward=body.reward,
@@ -91,16 +99,16 @@ def _tell(desk: Desk, actor: str, name: str | None, body: TellBody) -> Reply:
     )
 
 
-def _end(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return desk.end(actor, _named(name), key=body.key)
+def _end(decisions: Decisions, actor: str, name: str | None, body: CloseBody) -> Reply:
+    return decisions.end(actor, _named(name), key=body.key)
 
 
-def _abandon(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return desk.abandon(actor, _named(name), key=body.key)
+def _abandon(decisions: Decisions, actor: str, name: str | None, body: CloseBody) -> Reply:
+    return decisions.abandon(actor, _named(name), key=body.key)
 
 
-def _time_out(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return desk.time_out(actor, _named(name), key=body.key)
+def _time_out(decisions: Decisions, actor: str, name: str | None, body: CloseBody) -> Reply:
+    return decisions.time_out(actor, _named(name), key=body.key)
 
 
 def _named(name: str | None) -> str:
@@ -131,8 +139,8 @@ class _DecisionRoute:
         command: What is requested.
     """
 
-    def __init__(self, doors: Doors, command: Command) -> None:
-        self._doors, self._command = doors, command
+    def __init__(self, context: RouteContext, command: Command) -> None:
+        self._context, self._command = context, command
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request once it is durable."""
@@ -143,21 +151,21 @@ class _DecisionRoute:
             elif name == b"idempotency-key":
                 key = value.decode("latin-1")
         data = (await receive()).get("body", b"")  # the guard has read it whole
-        doors, command, episode = self._doors, self._command, scope["path_params"].get("episode")
+        context, command, episode = self._context, self._command, scope["path_params"].get("episode")
         try:
-            actor = doors.actor(authorization, command.scope)
+            actor = context.actor(authorization, command.scope)
             body = parsed(command.model, data)
             if key is not None:
                 body = parsed(command.model, body.model_dump() | {"key": key})
-            answer = await doors.carry_out(lambda: command.run(doors.desk, actor, episode, body))
+            answer = await context.carry_out(lambda: command.run(context.decisions, actor, episode, body))
         except MatrixRLError as error:
             return await respond(send, *refused(error))
         return await respond(send, 200, _dumped(answer))
 
 
-def decision_routes(doors: Doors) -> list[BaseRoute]:
+def decision_routes(context: RouteContext) -> list[BaseRoute]:
     """Return the routes of requests about episodes; each is acknowledged once it is durable."""
-    return [Route(_path(name), _DecisionRoute(doors, one), methods=["POST"]) for name, one in COMMANDS.items()]
+    return [Route(_path(name), _DecisionRoute(context, one), methods=["POST"]) for name, one in COMMANDS.items()]
 
 
 def decision_paths() -> dict[str, Any]:
@@ -179,9 +187,9 @@ def _path(name: str) -> str:
     return "/v1/episodes" if name == "open" else f"/v1/episodes/{{episode}}/{name.replace('_', '-')}"
 
 
-def writing_routes(doors: Doors) -> APIRouter:
+def writing_routes(context: RouteContext) -> APIRouter:
     """Return the routes of batches and of the mode; each is acknowledged once it is durable."""
-    router, desk = APIRouter(), doors.desk
+    router, decisions = APIRouter(), context.decisions
 
     @router.post(
         "/v1/batch",
@@ -192,9 +200,9 @@ def writing_routes(doors: Doors) -> APIRouter:
     )
     async def batch(request: Request) -> Response:
         authorization = authorization_of(request)
-        actor = doors.actor(authorization, "ask", "tell")
+        actor = context.actor(authorization, "ask", "tell")
         body = parsed(BatchBody, await request.body())
-        results = await doors.carry_out(lambda: _batch(doors, actor, authorization, body))
+        results = await context.carry_out(lambda: _batch(context, actor, authorization, body))
         return Response(_dumped({"results": results}), media_type="application/json")
 
     @router.post(
@@ -205,34 +213,36 @@ def writing_routes(doors: Doors) -> APIRouter:
         tags=["administration"],
     )
     async def mode(request: Request) -> Response:
-        actor = doors.reader(request, "admin")
+        actor = context.reader(request, "admin")
         body = parsed(ModeBody, await request.body())
 
         def change() -> tuple[str, Commit]:
-            commit = desk.set_mode(actor, body.mode, body.reason)
-            return desk.book.mode, commit
+            commit = decisions.set_mode(actor, body.mode, body.reason)
+            return decisions.projection.mode, commit
 
-        found = await doors.carry_out(change)
+        found = await context.carry_out(change)
         return Response(_dumped({"mode": found}), media_type="application/json")
 
     return router
 
 
-def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tuple[list[dict[str, Any]], Commit]:
+def _batch(
+    context: RouteContext, actor: str, authorization: str, body: BatchBody
+) -> tuple[list[dict[str, Any]], Commit]:
     """Return the results of many requests, and the last transaction, which is durable after all that they depend on."""
     results: list[dict[str, Any]] = []
     for item in body.requests:
         try:
             command = COMMANDS[item.do]
-            doors.actor(authorization, command.scope)
+            context.actor(authorization, command.scope)
             named = {"episode": item.episode} if item.do == "open" else {}
             own = parsed(command.model, (item.model_extra or {}) | named)
-            reply = command.run(doors.desk, actor, item.episode, own)
+            reply = command.run(context.decisions, actor, item.episode, own)
             results.append({"status": 200, "body": reply.answer})
         except MatrixRLError as error:
             argument = error.argument if isinstance(error, InvalidInput) else None
             results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
-    return results, doors.desk.latest
+    return results, context.decisions.latest
 
 
 def authorization_of(request: Request) -> str:

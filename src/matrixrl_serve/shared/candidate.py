@@ -9,16 +9,14 @@ from collections.abc import Callable
 from matrixrl.errors import CheckpointError, StoreError
 from matrixrl.threads import limited_threads
 from matrixrl_serve.errors import WentBack
-from matrixrl_serve.learning import Learner
-from matrixrl_serve.learning.follower import Follower
-from matrixrl_serve.learning.restore import OtherResult, follower_of, news_of, restored_learner
+from matrixrl_serve.learner import Learner
+from matrixrl_serve.learner.restore import Follower, OtherResult, follower_of, news_of, restored_learner
 from matrixrl_serve.log import Event, EventLog
 from matrixrl_serve.log.events import FIRST_DIGEST, canonical
 from matrixrl_serve.log.postgres import make_engine
 from matrixrl_serve.problem import ServedProblem
-from matrixrl_serve.shared.checkpoints import StoredCheckpoints
-from matrixrl_serve.shared.election import Deposed, Leadership
-from matrixrl_serve.shared.publisher import publish
+from matrixrl_serve.shared.leadership import Deposed, Leadership, publish
+from matrixrl_serve.shared.storage import StoredCheckpoints
 
 __all__ = ["Candidate"]
 
@@ -104,10 +102,10 @@ class Candidate:
             self._last_checkpoint = max(self._checkpoints.numbers(), default=0)
             self.learner = learner
             if self._on_lead is not None:
-                self._on_lead(learner.book.seq)
+                self._on_lead(learner.projection.seq)
             while not self._closing.is_set():
                 self._learn(leadership, learner)
-                if learner.book.seq - self._last_checkpoint >= self._every:
+                if learner.projection.seq - self._last_checkpoint >= self._every:
                     self._save(leadership, learner)
                 self._news.wait(_WAIT)
             self._read(learner)
@@ -126,8 +124,8 @@ class Candidate:
         # Events after the last plan are not fed before the next one: if they are many, a checkpoint may be further on.
         standby = self._standby
         if standby is None or (
-            standby.seq - standby.learner.book.seq > self._every
-            and max(self._checkpoints.numbers(), default=0) > standby.learner.book.seq
+            standby.seq - standby.learner.projection.seq > self._every
+            and max(self._checkpoints.numbers(), default=0) > standby.learner.projection.seq
         ):
             standby = self._standby = follower_of(self._log, self._checkpoints, self._problem)
         for event in news_of(self._log, standby.seq, standby.digest):
@@ -140,16 +138,16 @@ class Candidate:
         if learner.is_due:
             made = learner.plan()
             if made is not None:
-                publish(leadership, *made, self._problem, learner.book)
+                publish(leadership, *made, self._problem, learner.projection)
 
     def _read(self, learner: Learner) -> None:
-        for event in news_of(self._log, learner.book.seq, learner.book.digest, until=self._log.last()[0]):
+        for event in news_of(self._log, learner.projection.seq, learner.projection.digest, until=self._log.last()[0]):
             _check_own(event, learner)
             learner.feed(event)
 
     def _save(self, leadership: Leadership, learner: Learner) -> None:
         """Write a checkpoint; one that cannot be made costs time at the next start, and nothing else."""
-        seq = learner.book.seq
+        seq = learner.projection.seq
         rows = self._log.page(seq - 1, limit=1, until=seq)
         try:
             row = self._checkpoints.row(learner, rows[0].digest if rows else FIRST_DIGEST)

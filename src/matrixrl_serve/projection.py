@@ -100,13 +100,6 @@ class EpisodeState:
     keys: dict[str, int] = field(default_factory=dict)
     closed: str | None = None
 
-    def is_complete(self, horizon: int) -> bool:
-        """Say whether nothing can follow: all outcomes are known, and the last one ends the episode."""
-        if not self.steps or any(step.told is None for step in self.steps):
-            return False
-        last = self.steps[-1].told
-        return len(self.steps) == horizon or (last is not None and last.terminated)
-
     @property
     def n_told(self) -> int:
         """Number of steps whose outcome is known."""

@@ -15,14 +15,14 @@ from matrixrl.cli.main import app
 from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
 from matrixrl_serve import Client, make_app, replay
 from matrixrl_serve.access import Access, create_token, revoke_token
-from matrixrl_serve.errors import Conflict, NotFound
+from matrixrl_serve.errors import Conflict, Deposed, NotFound
 from matrixrl_serve.learner.restore import restored_learner, restored_projection
 from matrixrl_serve.log import EventLog
 from matrixrl_serve.log import postgres as database
 from matrixrl_serve.log.tables import events
 from matrixrl_serve.problem import ServedProblem
 from matrixrl_serve.shared import SharedLearner, SharedService
-from matrixrl_serve.shared.leadership import Deposed, Leadership, publish
+from matrixrl_serve.shared.leadership import Leadership, publish
 from matrixrl_serve.shared.storage import StoredCheckpoints
 from postgres import postgres
 

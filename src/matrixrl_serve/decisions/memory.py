@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from matrixrl_serve.errors import NotFound
-from matrixrl_serve.log import Commit, Draft, Event, EventLog, Taker
+from matrixrl_serve.log import Commit, Draft, Event, EventLog, EventWriter
 from matrixrl_serve.projection import EPISODE_NAME, EpisodeState, Projection
 
 __all__ = ["EpisodeMemory", "Recent"]
@@ -60,7 +60,7 @@ class EpisodeMemory:
         writer: Its writer.
     """
 
-    def __init__(self, projection: Projection, log: EventLog, writer: Taker) -> None:
+    def __init__(self, projection: Projection, log: EventLog, writer: EventWriter) -> None:
         self.projection = projection
         self._log, self._writer = log, writer
         self._by_key: Recent[tuple[str, str], str] = Recent(_REMEMBERED, lambda: writer.durable)

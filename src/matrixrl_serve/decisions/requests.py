@@ -18,7 +18,7 @@ from matrixrl_serve.decisions.memory import EpisodeMemory
 from matrixrl_serve.errors import Conflict, NotFound
 from matrixrl_serve.learner import Publication
 from matrixrl_serve.learner.outcomes import is_declared
-from matrixrl_serve.log import Commit, Draft, Event, EventLog, Kind, Taker
+from matrixrl_serve.log import Commit, Draft, Event, EventLog, EventWriter, Kind
 from matrixrl_serve.problem import MODES, Mode, ServedProblem
 from matrixrl_serve.projection import Asked, EpisodeState, Projection, Told
 
@@ -49,7 +49,7 @@ class Decisions:
         projection: Projection,
         plans: MutableMapping[int, Publication],
         log: EventLog,
-        writer: Taker,
+        writer: EventWriter,
         *,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,

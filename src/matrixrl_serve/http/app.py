@@ -19,7 +19,7 @@ from matrixrl_serve.dashboard import Dashboard
 from matrixrl_serve.http.dashboard import dashboard_routes
 from matrixrl_serve.http.guard import RequestGuard, error_body, refused
 from matrixrl_serve.http.read_routes import reading_routes
-from matrixrl_serve.http.write_routes import RouteContext, decision_paths, decision_routes, writing_routes
+from matrixrl_serve.http.write_routes import RouteContext, decision_routes, describe_decisions, writing_routes
 from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedService
 
@@ -84,11 +84,8 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
-        """Describe the routes of decisions besides those that FastAPI knows."""
         if app.openapi_schema is None:
-            paths = described()["paths"]
-            for path, methods in decision_paths().items():
-                paths.setdefault(path, {}).update(methods)
+            describe_decisions(described())
         return described()
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI documents it

@@ -26,8 +26,8 @@ __all__ = [
     "Command",
     "RouteContext",
     "authorization_of",
-    "decision_paths",
     "decision_routes",
+    "describe_decisions",
     "writing_routes",
 ]
 
@@ -65,68 +65,50 @@ class Command:
     Attributes:
         model: Its body.
         scope: Scope that it needs.
-        run: Function of `Decisions`, the actor, the name of the episode and the body that returns the reply.
+        run: Method of `Decisions`; its keyword arguments are the fields of the body.
         answer: Record of the answer.
         words: What it does.
     """
 
     model: type[BaseModel]
     scope: str
-    run: Callable[[Decisions, str, str | None, Any], Reply]
+    run: Callable[..., Reply]
     answer: type
     words: str
 
-
-def _open(decisions: Decisions, actor: str, name: str | None, body: OpenBody) -> Reply:
-    return decisions.open(actor, episode=body.episode if name is None else name, key=body.key)
-
-
-def _ask(decisions: Decisions, actor: str, name: str | None, body: AskBody) -> Reply:
-    return decisions.ask(actor, _named(name), state=body.state, allowed=body.allowed, step=body.step, key=body.key)
-
-
-def _tell(decisions: Decisions, actor: str, name: str | None, body: TellBody) -> Reply:
-    return decisions.tell(
-        actor,
-        _named(name),
-        reward=body.reward,
-        next_state=body.next_state,
-        terminated=body.terminated,
-        state=body.state,
-        action=body.action,
-        step=body.step,
-        key=body.key,
-    )
-
-
-def _end(decisions: Decisions, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return decisions.end(actor, _named(name), key=body.key)
-
-
-def _abandon(decisions: Decisions, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return decisions.abandon(actor, _named(name), key=body.key)
-
-
-def _time_out(decisions: Decisions, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return decisions.time_out(actor, _named(name), key=body.key)
-
-
-def _named(name: str | None) -> str:
-    if name is None:
-        fail("episode", "must be given", "nothing", "Give the name of an open episode.")
-    return name
+    def reply(self, decisions: Decisions, actor: str, episode: str | None, body: BaseModel) -> Reply:
+        """Decide the request of an actor about an episode; one that opens it has its name in the body."""
+        if self.model is OpenBody:
+            return self.run(decisions, actor, **dict(body))
+        if episode is None:
+            fail("episode", "must be given", "nothing", "Give the name of an open episode.")
+        return self.run(decisions, actor, episode, **dict(body))
 
 
 COMMANDS = {
-    "open": Command(OpenBody, "ask", _open, Opened, "Open an episode, which keeps the present plan until its end."),
-    "ask": Command(AskBody, "ask", _ask, Answer, "Ask what to do in a state; the same question has the same answer."),
-    "tell": Command(
-        TellBody, "tell", _tell, Recorded, "Report the outcome of a step: late, in any order, and twice if in doubt."
+    "open": Command(
+        OpenBody, "ask", Decisions.open, Opened, "Open an episode, which keeps the present plan until its end."
     ),
-    "end": Command(CloseBody, "tell", _end, Closed, "End an episode before its last step."),
-    "abandon": Command(CloseBody, "tell", _abandon, Closed, "Forget an episode; what is proven may end with it."),
+    "ask": Command(
+        AskBody, "ask", Decisions.ask, Answer, "Ask what to do in a state; the same question has the same answer."
+    ),
+    "tell": Command(
+        TellBody,
+        "tell",
+        Decisions.tell,
+        Recorded,
+        "Report the outcome of a step: late, in any order, and twice if in doubt.",
+    ),
+    "end": Command(CloseBody, "tell", Decisions.end, Closed, "End an episode before its last step."),
+    "abandon": Command(
+        CloseBody, "tell", Decisions.abandon, Closed, "Forget an episode; what is proven may end with it."
+    ),
     "time_out": Command(
-        CloseBody, "tell", _time_out, Closed, "Close an episode whose outcomes do not come, with the default reward."
+        CloseBody,
+        "tell",
+        Decisions.time_out,
+        Closed,
+        "Close an episode whose outcomes do not come, with the default reward.",
     ),
 }
 
@@ -157,7 +139,7 @@ class _DecisionRoute:
             body = parsed(command.model, data)
             if key is not None:
                 body = parsed(command.model, body.model_dump() | {"key": key})
-            answer = await context.carry_out(lambda: command.run(context.decisions, actor, episode, body))
+            answer = await context.carry_out(lambda: command.reply(context.decisions, actor, episode, body))
         except MatrixRLError as error:
             return await respond(send, *refused(error))
         return await respond(send, 200, _dumped(answer))
@@ -168,19 +150,22 @@ def decision_routes(context: RouteContext) -> list[BaseRoute]:
     return [Route(_path(name), _DecisionRoute(context, one), methods=["POST"]) for name, one in COMMANDS.items()]
 
 
-def decision_paths() -> dict[str, Any]:
-    """Return the description of these routes for OpenAPI."""
-    found = {}
+def describe_decisions(openapi: dict[str, Any]) -> None:
+    """Add these routes to a description in the form of OpenAPI."""
     for name, command in COMMANDS.items():
         answer = TypeAdapter(command.answer).json_schema(ref_template=_REFERENCE)
-        answer.pop("$defs", None)
+        openapi["components"]["schemas"].update(answer.pop("$defs", {}))
         described = {"description": "Successful Response", "content": {"application/json": {"schema": answer}}}
-        entry = {"tags": ["decisions"], "summary": command.words, "operationId": name, "responses": {"200": described}}
+        entry: dict[str, Any] = {
+            "tags": ["decisions"],
+            "summary": command.words,
+            "operationId": name,
+            "responses": {"200": described},
+        }
         if name != "open":
             named = {"name": "episode", "in": "path", "required": True, "schema": {"type": "string"}}
             entry["parameters"] = [named]
-        found[_path(name)] = {"post": entry | _documented(command.model)}
-    return found
+        openapi["paths"].setdefault(_path(name), {})["post"] = entry | _documented(command.model)
 
 
 def _path(name: str) -> str:
@@ -237,7 +222,7 @@ def _batch(
             context.actor(authorization, command.scope)
             named = {"episode": item.episode} if item.do == "open" else {}
             own = parsed(command.model, (item.model_extra or {}) | named)
-            reply = command.run(context.decisions, actor, item.episode, own)
+            reply = command.reply(context.decisions, actor, item.episode, own)
             results.append({"status": 200, "body": reply.answer})
         except MatrixRLError as error:
             argument = error.argument if isinstance(error, InvalidInput) else None

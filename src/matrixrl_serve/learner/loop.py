@@ -1,4 +1,4 @@
-"""What a learner does all day: follow the log, plan, publish, write checkpoints."""
+"""The loop of a learner, in whichever process: follow the log, plan, publish, write checkpoints."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from matrixrl.errors import CheckpointError
-from matrixrl_serve.learner.checkpoints import Checkpoints
+from matrixrl_serve.errors import Deposed
 from matrixrl_serve.learner.publication import Publication
-from matrixrl_serve.learner.restore import news_of, restored_learner
-from matrixrl_serve.log import Draft, EventLog
-from matrixrl_serve.log.events import FIRST_DIGEST
+from matrixrl_serve.learner.restore import CheckpointStore, Follower, news_of, restored_learner
+from matrixrl_serve.log import Draft, Event, EventLog
+from matrixrl_serve.log.events import FIRST_DIGEST, canonical
 from matrixrl_serve.problem import ServedProblem
 
 __all__ = ["LearnerLoop", "Publish"]
@@ -29,13 +29,22 @@ class LearnerLoop:
         checkpoints: Its checkpoints.
         publish: Function that publishes a plan.
         every: Number of events after which a checkpoint is written.
+        follower: A follower that has taken some of the events, which saves time.
     """
 
     def __init__(
-        self, log: EventLog, problem: ServedProblem, checkpoints: Checkpoints, publish: Publish, *, every: int
+        self,
+        log: EventLog,
+        problem: ServedProblem,
+        checkpoints: CheckpointStore,
+        publish: Publish,
+        *,
+        every: int,
+        follower: Follower | None = None,
     ) -> None:
         self._log, self._checkpoints, self._publish, self._every = log, checkpoints, publish, every
-        self.learner = restored_learner(log, checkpoints, problem)
+        self.learner = restored_learner(log, checkpoints, problem, follower)
+        self._saved = max(checkpoints.numbers(), default=0)
 
     @property
     def seq(self) -> int:
@@ -58,17 +67,25 @@ class LearnerLoop:
         if last is not None and last <= self.seq:
             return
         for event in news_of(self._log, self.seq, self.learner.projection.digest, until=last):
+            self._check_own(event)
             self.learner.feed(event)
+
+    def _check_own(self, event: Event) -> None:
+        """Refuse to go on after a plan of another learner."""
+        if event.kind == "planned":
+            own = self.learner.plans.get(event.body["plan"])
+            if own is None or canonical(own.report) != event.text:
+                raise Deposed(f"event {event.seq} is a plan of another learner")
 
     def save_if_due(self) -> None:
         """Write a checkpoint if there are enough events since the last one."""
-        if self.seq - max(self._checkpoints.numbers(), default=0) >= self._every:
+        if self.seq - self._saved >= self._every:
             self.save()
 
     def save(self) -> None:
         """Write a checkpoint; one that cannot be written costs time at the next start, and nothing else."""
         rows = self._log.page(self.seq - 1, limit=1, until=self.seq)
         try:
-            self._checkpoints.save(self.learner, rows[0].digest if rows else FIRST_DIGEST)
+            self._saved = self._checkpoints.save(self.learner, rows[0].digest if rows else FIRST_DIGEST)
         except CheckpointError as error:
             logger.warning("no checkpoint was written: %s", error)

@@ -14,7 +14,15 @@ from matrixrl_serve.log.events import canonical
 from matrixrl_serve.problem import ServedProblem
 from matrixrl_serve.projection import Projection
 
-__all__ = ["Follower", "OtherResult", "Source", "follower_of", "news_of", "restored_learner", "restored_projection"]
+__all__ = [
+    "CheckpointStore",
+    "Follower",
+    "OtherResult",
+    "follower_of",
+    "news_of",
+    "restored_learner",
+    "restored_projection",
+]
 
 
 class Follower:
@@ -94,11 +102,14 @@ class OtherResult(StoreError):
     """The plans of a log come out otherwise on this machine."""
 
 
-class Source(Protocol):
+class CheckpointStore(Protocol):
     """Where checkpoints are."""
 
     def numbers(self) -> list[int]:
         """Return the numbers of the events that checkpoints cover, in order."""
+
+    def save(self, learner: Learner, digest: str) -> int:
+        """Write a checkpoint, and return the number of the event that it covers."""
 
     def load(self, problem: ServedProblem, seq: int) -> tuple[Learner, str]:
         """Return the learner of a checkpoint, and the digest of the last event that it was fed."""
@@ -107,13 +118,13 @@ class Source(Protocol):
         """Return the projection of a checkpoint, and the digest of its last event."""
 
 
-def follower_of(log: EventLog, checkpoints: Source, problem: ServedProblem) -> Follower:
+def follower_of(log: EventLog, checkpoints: CheckpointStore, problem: ServedProblem) -> Follower:
     """Return a follower that begins at the newest valid checkpoint, or at the first event."""
     return Follower(_newest(log, checkpoints, lambda seq: checkpoints.load(problem, seq)) or Learner(problem))
 
 
 def restored_learner(
-    log: EventLog, checkpoints: Source, problem: ServedProblem, follower: Follower | None = None
+    log: EventLog, checkpoints: CheckpointStore, problem: ServedProblem, follower: Follower | None = None
 ) -> Learner:
     """Return the learner after all events of a log.
 
@@ -144,7 +155,7 @@ def news_of(log: EventLog, seq: int, digest: str, *, until: int | None = None) -
     return log.news((seq, digest), until=until) if seq else log.read(until=until)
 
 
-def restored_projection(log: EventLog, checkpoints: Source, problem: ServedProblem) -> Projection:
+def restored_projection(log: EventLog, checkpoints: CheckpointStore, problem: ServedProblem) -> Projection:
     """Return what all events of a log say."""
     projection = _newest(log, checkpoints, lambda seq: checkpoints.load_projection(problem, seq)) or Projection(
         problem.file.mode
@@ -154,7 +165,7 @@ def restored_projection(log: EventLog, checkpoints: Source, problem: ServedProbl
     return projection
 
 
-def _newest(log: EventLog, checkpoints: Source, load: Callable[[int], tuple[State, str]]) -> State | None:
+def _newest(log: EventLog, checkpoints: CheckpointStore, load: Callable[[int], tuple[State, str]]) -> State | None:
     """Return what the newest valid checkpoint holds; None without one."""
     for seq in reversed(checkpoints.numbers()):
         try:

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from matrixrl.errors import StoreError
-from matrixrl_serve.errors import went_back
+from matrixrl_serve.errors import Deposed, went_back
 from matrixrl_serve.learner import Publication
 from matrixrl_serve.log import Draft
 from matrixrl_serve.log.database import failing
@@ -20,17 +19,13 @@ from matrixrl_serve.problem import ServedProblem
 from matrixrl_serve.projection import Projection
 from matrixrl_serve.shared.storage import forget_plans, packed, write_plan
 
-__all__ = ["Deposed", "Leadership", "publish", "somebody_leads"]
+__all__ = ["Leadership", "publish", "somebody_leads"]
 
 _HOLDERS = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = "
     f"{LEARN} AND objid = {SCHEMA}::oid AND objsubid = 2"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-
-
-class Deposed(StoreError):
-    """The session has lost the lock of the learner: another process may have it."""
 
 
 def somebody_leads(connection: sa.Connection) -> bool:
@@ -115,8 +110,10 @@ def publish(
     drafts: Sequence[Draft],
     problem: ServedProblem,
     projection: Projection,
-) -> None:
-    """Append the events of a plan, and write its tables; a change of mode only if it was not changed meanwhile.
+) -> int:
+    """Append the events of a plan, write its tables, and return the number of the last event.
+
+    A change of mode is left out if the mode was changed meanwhile.
 
     Args:
         leadership: The session of the learner.
@@ -147,6 +144,7 @@ def publish(
         insert(connection, rows)
         write_plan(connection, publication.version, tables, rows[0].seq)
         forget_plans(connection, projection)
+    return seq
 
 
 def _newest(connection: sa.Connection, kind: str) -> dict[str, Any] | None:

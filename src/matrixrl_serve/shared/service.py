@@ -33,7 +33,7 @@ _PAUSE = 0.1
 class SharedService:
     """Decisions about one problem, from a PostgreSQL database that other processes use as well.
 
-    Use it as a context, or call `close`. Requests are decided in transactions (`carry_out`), and `decisions` is not called directly.
+    Use it as a context, or call `close`. Requests are decided in transactions: use `carry_out` to call `decisions`.
 
     Args:
         problem: The problem; None takes that of the log.

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -19,6 +19,9 @@ from matrixrl_serve.log.database import failing
 from matrixrl_serve.log.tables import checkpoints, plans
 from matrixrl_serve.problem import ServedProblem
 from matrixrl_serve.projection import Projection
+
+if TYPE_CHECKING:
+    from matrixrl_serve.shared.leadership import Leadership
 
 __all__ = ["StoredCheckpoints", "StoredPlans", "forget_plans", "write_plan"]
 
@@ -108,30 +111,28 @@ class StoredCheckpoints:
 
     Args:
         log: The log.
+        leadership: The session of the learner, if checkpoints are written.
     """
 
-    def __init__(self, log: EventLog) -> None:
-        self._log = log
+    def __init__(self, log: EventLog, leadership: Leadership | None = None) -> None:
+        self._log, self._leadership = log, leadership
 
     def numbers(self) -> list[int]:
         """Return the numbers of the events that checkpoints cover, in order."""
         with failing(self._log.data), self._log.engine.connect() as connection:
             return list(connection.execute(sa.select(checkpoints.c.seq).order_by(checkpoints.c.seq)).scalars())
 
-    def row(self, learner: Learner, digest: str) -> dict[str, Any]:
-        """Return a checkpoint as a row; do this before the transaction that writes it, which must not take long."""
-        with tempfile.TemporaryDirectory(prefix="matrixrl-") as folder:
+    def save(self, learner: Learner, digest: str) -> int:
+        """Write a checkpoint, and return the number of the event that it covers; only the learner may."""
+        assert self._leadership is not None
+        with tempfile.TemporaryDirectory(prefix="matrixrl-") as folder:  # before the transaction, which must be short
             seq = Checkpoints(Path(folder)).save(learner, digest)
             agent, state = (path.read_bytes() for path in Checkpoints(Path(folder)).files(seq))
-        return {"seq": seq, "agent": agent, "state": state}
-
-    def save(self, connection: sa.Connection, row: dict[str, Any]) -> int:
-        """Write a checkpoint in a transaction, and return the number of the event that it covers."""
-        seq = int(row["seq"])
-        connection.execute(checkpoints.delete().where(checkpoints.c.seq == seq))
-        connection.execute(checkpoints.insert(), row)
         newest = sa.select(checkpoints.c.seq).order_by(checkpoints.c.seq.desc()).limit(_KEPT)
-        connection.execute(checkpoints.delete().where(checkpoints.c.seq.not_in(newest)))
+        with self._leadership.transaction() as connection:
+            connection.execute(checkpoints.delete().where(checkpoints.c.seq == seq))
+            connection.execute(checkpoints.insert(), {"seq": seq, "agent": agent, "state": state})
+            connection.execute(checkpoints.delete().where(checkpoints.c.seq.not_in(newest)))
         return seq
 
     def load(self, problem: ServedProblem, seq: int) -> tuple[Learner, str]:

@@ -192,8 +192,7 @@ class InProcess(httpx.BaseTransport):
         own = httpx.Request(request.method, request.url, headers=request.headers, content=body)
         answer = await self._inner.handle_async_request(own)
         content = await answer.aread()
-        plain = [pair for pair in answer.headers.multi_items() if pair[0] not in ("content-encoding", "content-length")]
-        return httpx.Response(answer.status_code, headers=plain, content=content)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
 
     def close(self) -> None:
         """End the application and its thread."""

@@ -244,8 +244,7 @@ def test_the_page_says_nothing_and_its_data_need_the_scope_read(tmp_path):
             assert "unsafe" not in policy
             for path in ("/", "/dashboard/page.css", "/dashboard/page.js"):
                 assert "secret-shop" not in web.get(path).text
-            plain = web.get("/dashboard/plotly.js", headers={"accept-encoding": "identity"})
-            assert plain.text == web.get("/dashboard/plotly.js").text  # which comes compressed
+            assert "plotly.js v" in web.get("/dashboard/plotly.js").text[:500]
             for path in ("/v1/stream", "/v1/states"):
                 assert web.get(path).status_code == 401
                 assert web.get(f"{path}?token={tokens['read']}").status_code == 401

@@ -33,9 +33,6 @@ class Dashboard:
 
     It reads what is published and what is in the log.
 
-    Args:
-        service: The service.
-
     Attributes:
         feed: The parts ``now`` (what goes on), ``plan`` (what is proven) and ``visits`` (what was counted), as JSON.
     """

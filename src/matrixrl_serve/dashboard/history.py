@@ -64,12 +64,7 @@ _PAGE = 1000
 
 
 class DecisionHistory:
-    """What the log says about plans, modes and alarms, read as it grows.
-
-    Args:
-        log: The log.
-        problem: The problem.
-    """
+    """What the log says about plans, modes and alarms, read as it grows."""
 
     def __init__(self, log: EventLog, problem: ServedProblem) -> None:
         self._log, self._problem = log, problem

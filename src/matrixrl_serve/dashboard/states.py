@@ -41,11 +41,7 @@ class Query:
 
 
 class StateTable:
-    """Pages of the states of a problem.
-
-    Args:
-        problem: The problem.
-    """
+    """Pages of the states of a problem."""
 
     def __init__(self, problem: ServedProblem) -> None:
         self._problem = problem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import AsyncIterator, Callable
 from functools import cached_property
 
@@ -48,10 +47,7 @@ def dashboard_routes(dashboard: Dashboard, context: RouteContext, is_stopping: C
         return Response(files.script, media_type="text/javascript")
 
     @router.get("/dashboard/plotly.js", include_in_schema=False)
-    def plotly(request: Request) -> Response:
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            headers = {"content-encoding": "gzip", "vary": "accept-encoding"} | _KEPT
-            return Response(files.small_plotly, media_type="text/javascript", headers=headers)
+    def plotly() -> Response:
         return Response(files.plotly, media_type="text/javascript", headers=_KEPT)
 
     @router.get("/v1/stream", summary="What the dashboard shows, as server-sent events.", tags=["reading"])
@@ -94,10 +90,6 @@ class _Files:
     @cached_property
     def plotly(self) -> str:
         return PAGES.plotly_script()
-
-    @cached_property
-    def small_plotly(self) -> bytes:
-        return gzip.compress(self.plotly.encode(), 6)
 
 
 class _Streams:

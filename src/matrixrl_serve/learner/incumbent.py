@@ -22,9 +22,6 @@ class IncumbentReturns:
     If the incumbent is one policy and every episode begins in the same state, a return has the mean \(V\) given the
     returns before it, so \(1 - X\) has the mean \(1 - V\), and a lower bound on that one is an upper bound on V. It
     holds for all numbers of episodes at once with probability 1 − δ (docs/proofs.md, section 11.2).
-
-    Args:
-        problem: The problem.
     """
 
     def __init__(self, problem: ServedProblem) -> None:

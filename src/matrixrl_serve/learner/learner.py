@@ -20,9 +20,6 @@ class Learner:
 
     Episodes are learned from in the order in which they were opened, which keeps the proof (docs/proofs.md, section 3).
     The agent is only asked when a plan is made, and at no other time.
-
-    Args:
-        problem: The problem.
     """
 
     def __init__(self, problem: ServedProblem) -> None:

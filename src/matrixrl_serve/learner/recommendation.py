@@ -38,9 +38,6 @@ class Recommender:
     bound, and a difference to the incumbent that is not proven to be positive: then the one before it stays. Bounds of
     all policies and all times hold together with probability 1 − δ, so what was proven once stays proven, also if
     nothing more can be proven later, for example because an episode was abandoned.
-
-    Args:
-        problem: The problem.
     """
 
     def __init__(self, problem: ServedProblem) -> None:

@@ -39,9 +39,6 @@ _LARGEST_GROUP = 2.0**53 - 1.0
 class ServedProblem:
     """Everything that follows from a problem file.
 
-    Args:
-        file: The checked keys.
-
     Attributes:
         states: States as applications name them.
         actions: Actions, likewise.

@@ -301,9 +301,9 @@ class Projection:
     def from_plain(cls, data: dict[str, Any]) -> Projection:
         """Return the projection that `to_plain` wrote."""
         projection = cls(data["mode"])
-        for name in ("seq", "n_opened", "plan", "alarm", "mode_by_request"):
-            setattr(projection, name, data[name])
-        projection.digest = data.get("digest", "")
+        projection.seq, projection.digest = data["seq"], data.get("digest", "")
+        projection.n_opened, projection.plan, projection.alarm = data["n_opened"], data["plan"], data["alarm"]
+        projection.mode_by_request = data["mode_by_request"]
         projection.counts = dict(data["counts"])
         for plain in data["episodes"]:
             episode = EpisodeState.from_plain(plain)

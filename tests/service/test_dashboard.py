@@ -14,7 +14,7 @@ from matrixrl.errors import StoreError
 from matrixrl.pages.server import Feed, event_stream
 from matrixrl_serve.access import create_token
 from matrixrl_serve.client import InProcess
-from matrixrl_serve.dashboard import SORTS, Dashboard, history, visits
+from matrixrl_serve.dashboard import SORTS, Dashboard, history
 from matrixrl_serve.dashboard.event_text import event_row
 from matrixrl_serve.dashboard.history import DecisionCounter
 from matrixrl_serve.dashboard.states import ROWS, Query, StateTable
@@ -46,7 +46,7 @@ def eager(service, monkeypatch):
 
 def test_visits_are_the_outcomes_of_the_log(service, monkeypatch):
     """The database counts what a loop over the log counts, in any number of looks."""
-    monkeypatch.setattr(visits, "_MOST", 7)
+    monkeypatch.setattr(history, "_MOST_EVENTS", 7)
     dashboard = eager(service, monkeypatch)
     for k in range(6):
         play(service.decisions, np.random.default_rng(k))
@@ -66,7 +66,7 @@ def test_visits_are_the_outcomes_of_the_log(service, monkeypatch):
 
 def test_postgresql_counts_the_same_numbers(service, monkeypatch):
     monkeypatch.setattr(service.log.engine.dialect, "name", "postgresql")
-    query = visits._pairs(service.log, 0, 10)
+    query = history._pairs(service.log, 0, 10)
     text = str(query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}))
     assert "CAST(CAST(events.body AS JSON) ->> 'state' AS INTEGER) AS state" in text
     assert "GROUP BY anon_1.state, anon_1.action" in text

@@ -237,7 +237,9 @@ def test_events_say_who_did_it(service):
 
 
 def test_openapi_describes_every_request(web):
-    paths = web.get("/openapi.json").json()["paths"]
+    described = web.get("/openapi.json")
+    paths, schemas = described.json()["paths"], described.json()["components"]["schemas"]
+    assert set(re.findall(r'"#/components/schemas/([^"]+)"', described.text)) <= set(schemas)
     assert len(paths) >= 17
     for path, methods in paths.items():
         for method, entry in methods.items():

@@ -151,10 +151,12 @@ def decision_routes(context: RouteContext) -> list[BaseRoute]:
 
 
 def describe_decisions(openapi: dict[str, Any]) -> None:
-    """Add these routes to a description in the form of OpenAPI."""
+    """Add these routes to a description in the form of OpenAPI, and what the requests of batches refer to."""
+    schemas = openapi["components"]["schemas"]
+    schemas.update(BatchBody.model_json_schema(ref_template=_REFERENCE)["$defs"])
     for name, command in COMMANDS.items():
         answer = TypeAdapter(command.answer).json_schema(ref_template=_REFERENCE)
-        openapi["components"]["schemas"].update(answer.pop("$defs", {}))
+        schemas.update(answer.pop("$defs", {}))
         described = {"description": "Successful Response", "content": {"application/json": {"schema": answer}}}
         entry: dict[str, Any] = {
             "tags": ["decisions"],

@@ -18,7 +18,6 @@ from matrixrl_serve.projection import Follows
 __all__ = ["Publication"]
 
 Arrays = dict[str, NDArray[Any]]
-_TABLES = ("policy", "scores", "lower", "upper", "recommended")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +48,7 @@ class Publication:
     def digest(self) -> str:
         """SHA-256 of the tables."""
         found = hashlib.sha256()
-        for name in _TABLES:
-            table = np.ascontiguousarray(getattr(self, name))
+        for table in map(np.ascontiguousarray, self.tables.values()):
             kind = np.int64 if table.dtype.kind in "iu" else np.float64
             found.update(str(table.shape).encode())
             found.update(table.astype(kind).tobytes())
@@ -79,7 +77,13 @@ class Publication:
     @property
     def tables(self) -> Arrays:
         """The tables by name."""
-        return {name: np.asarray(getattr(self, name)) for name in _TABLES}
+        return {
+            "policy": self.policy,
+            "scores": self.scores,
+            "lower": self.lower,
+            "upper": self.upper,
+            "recommended": self.recommended,
+        }
 
     def arrays(self, plan: Mapping[str, NDArray[Any]]) -> Arrays:
         """Return the tables by name, and those of the agent's plan, for checkpoints."""

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from matrixrl_serve.client.sync import ClientEpisode
+from matrixrl_serve.client import ClientEpisode
 from processes import end, start
 from worlds_of_service import Clock, play, served, shop
 

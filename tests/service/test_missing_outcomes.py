@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 import pytest
-from matrixrl_serve.client import ClientEpisode
 from processes import end, start
 from worlds_of_service import Clock, play, served, shop
 
 from matrixrl_serve import Client, replay
+from matrixrl_serve.client import ClientEpisode
 from matrixrl_serve.errors import Conflict
 from matrixrl_serve.log import EventLog
 from matrixrl_serve.service import Service

@@ -79,6 +79,7 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
     app.include_router(dashboard_routes(dashboard, context, lambda: app.state.stopping()))
     app.add_exception_handler(MatrixRLError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(404, _nothing_here)
     app.add_exception_handler(405, _nothing_here)
     described = app.openapi
@@ -125,6 +126,11 @@ async def _malformed(_: Request, error: Exception) -> Response:
     argument = str(first["loc"][-1])
     words = f"{argument} is invalid ({first['msg']}); got {first.get('input')!r}. Correct it."
     return Response(error_body(words, argument), 422, media_type="application/json")
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    body = error_body("the service failed; its standard error says why")
+    return Response(body, 500, {"connection": "close"}, "application/json")  # uvicorn closes it after an error
 
 
 async def _nothing_here(request: Request, error: Exception) -> Response:

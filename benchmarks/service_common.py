@@ -46,7 +46,7 @@ def launch(data: Path | str, problem: Path | None = None, *options: str) -> subp
     """Start a process of a service on a free port."""
     command = [sys.executable, "-m", "matrixrl", "serve", *([] if problem is None else [str(problem)])]
     return subprocess.Popen(
-        [*command, "--data", str(data), "--port", "0", "--rate", "1000000", *options],
+        [*command, "--data", str(data), "--port", "0", *options],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

@@ -102,8 +102,8 @@ def run(folder: Path, case: Case, mdp: FiniteMDP, incumbent: list[list[int]], se
             _play(service, case, incumbent, rng)
             if episode % case.every == 0:
                 service.learn_now()
-            if service.desk.book.mode == "live":
-                newest = service.desk.newest
+            if service.decisions.projection.mode == "live":
+                newest = service.decisions.newest
                 earned = evaluate(mdp, newest.recommended[:, : case.room + 1])[0, 0]
                 proven = newest.report["comparison"]["lower"]
                 return {"episodes": episode, "promoted": float(earned), "proven": proven}
@@ -111,14 +111,14 @@ def run(folder: Path, case: Case, mdp: FiniteMDP, incumbent: list[list[int]], se
 
 
 def _play(service: Service, case: Case, incumbent: list[list[int]], rng: random.Random) -> None:
-    desk = service.desk
-    name, stock = desk.open("local").answer.episode, 0
+    decisions = service.decisions
+    name, stock = decisions.open("local").answer.episode, 0
     for step in range(case.horizon):
         trial = rng.random() < case.trials
         ordered = rng.randint(0, min(case.most, case.room - stock)) if trial else incumbent[step][stock]
         left = stock + ordered - (sold := case.sold(stock + ordered, rng))
         reward = case.profit(stock + ordered, sold)
-        desk.tell("local", name, state=stock, action=ordered, reward=reward, next_state=left, step=step)
+        decisions.tell("local", name, state=stock, action=ordered, reward=reward, next_state=left, step=step)
         stock = left
 
 

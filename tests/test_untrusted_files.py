@@ -21,7 +21,7 @@ from matrixrl_lab import run_experiment
 from matrixrl_serve.log import Draft, EventLog
 from matrixrl_serve.log.events import FIRST_DIGEST, chained
 from matrixrl_serve.problem import ProblemFile, ServedProblem, read_problem
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 
 MODULE = "module_of_a_stranger"
 
@@ -89,7 +89,7 @@ def test_the_log_of_a_stranger_runs_no_code(tmp_path, stranger, command):
         assert isinstance(result.exception, InvalidInput)
         assert "settings" in str(result.exception)
         with pytest.raises(MatrixRLError, match="settings"):
-            Service(None, tmp_path / "data", apart=True)
+            Service(None, tmp_path / "data")
     assert not stranger.exists()
 
 
@@ -160,10 +160,10 @@ if __name__ == "__main__":
 """
 SERVICE = """
 from matrixrl_serve.problem import ProblemFile
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 if __name__ == "__main__":
-    with Service(ProblemFile(states=2, actions=2, horizon=2), "data", apart=True) as service:
-        print("served", service.desk.newest.version)
+    with Service(ProblemFile(states=2, actions=2, horizon=2), "data") as service:
+        print("served", service.decisions.newest.version)
 """
 SPEC = 'name = "a"\ntitle = "t"\nepisodes = 2\nseeds = 2\n[[env]]\nname = "river-swim"\n[[agent]]\nname = "matrix-rl"\n'
 

@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING, Any
 from matrixrl.extras import naming_the_extra
 
 if TYPE_CHECKING:
-    from matrixrl_serve.client import AsyncClient, Client
+    from matrixrl_serve.client import Client
     from matrixrl_serve.http import make_app
     from matrixrl_serve.log_replay import replay
     from matrixrl_serve.problem import ProblemFile, read_problem
-    from matrixrl_serve.runner import Service
+    from matrixrl_serve.service import Service
 
 NEEDED = ("fastapi", "httptools", "httpx", "jinja2", "plotly", "pyarrow", "pydantic", "sqlalchemy", "uvicorn")
 """Packages of the extra `serve`, by the names that are imported."""
 
 _MODULES = {
-    "AsyncClient": "client",
     "Client": "client",
     "ProblemFile": "problem",
-    "Service": "runner",
+    "Service": "service",
     "make_app": "http",
     "read_problem": "problem",
     "replay": "log_replay",
 }
 
-__all__ = ["AsyncClient", "Client", "ProblemFile", "Service", "make_app", "read_problem", "replay"]
+__all__ = ["Client", "ProblemFile", "Service", "make_app", "read_problem", "replay"]
 
 
 def __getattr__(name: str) -> Any:

@@ -77,7 +77,6 @@ def run_command(
         list[str] | None,
         typer.Option("--allow-host", help="Name of this service in requests, such as that of a proxy."),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", help="Requests a second that each token may send.")] = 10_000.0,
     role: Annotated[
         str, typer.Option("--role", help="With a database: web answers, learner learns, all does both.")
     ] = "all",
@@ -94,7 +93,6 @@ def run_command(
         host=host,
         port=port,
         allow_hosts=allow_host or [],
-        rate=rate,
         role=role,
         announce=lambda words: typer.echo(f"{words}  (Ctrl-C ends it)"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra, StoreError
 
-__all__ = ["Conflict", "Denied", "NotFound", "ServiceError", "TooMany", "WentBack", "status_of", "went_back"]
+__all__ = ["Conflict", "Denied", "Deposed", "NotFound", "ServiceError", "TooMany", "WentBack", "status_of", "went_back"]
 
 
 class ServiceError(MatrixRLError):
@@ -43,6 +43,10 @@ class TooMany(ServiceError):
     """More requests than the rate limit allows."""
 
     status = 429
+
+
+class Deposed(StoreError):
+    """Another process may be the learner: this one has lost the lock, or another plan was published."""
 
 
 class WentBack(StoreError):

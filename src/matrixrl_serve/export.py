@@ -10,10 +10,10 @@ import numpy as np
 from matrixrl.errors import ProtocolError
 from matrixrl.logs import StepLog, write_log
 from matrixrl.problems import Problem
-from matrixrl_serve.fold import Book, Told
-from matrixrl_serve.learning.lesson import default_reward, filled_in
+from matrixrl_serve.learner.outcomes import default_reward, filled_in
 from matrixrl_serve.log import EventLog
 from matrixrl_serve.problem import ServedProblem
+from matrixrl_serve.projection import Projection, Told
 
 __all__ = ["export"]
 
@@ -48,9 +48,9 @@ def export(log: EventLog, problem: ServedProblem, path: str) -> int:
 
 def _episodes(log: EventLog, problem: ServedProblem) -> Iterator[list[Told]]:
     """Yield the outcomes of each episode that is over and was not abandoned; a time-out ends an episode."""
-    book = Book(problem.file.mode)
+    projection = Projection(problem.file.mode)
     for event in log.read():
-        closed = book.apply(event)
+        closed = projection.apply(event)
         if closed is None or closed.closed == "abandoned" or not closed.steps:
             continue
         found = []

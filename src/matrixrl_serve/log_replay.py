@@ -9,13 +9,13 @@ import numpy as np
 
 from matrixrl.errors import StoreError
 from matrixrl.threads import limited_threads
-from matrixrl_serve.desk.decision import decide, followed
-from matrixrl_serve.fold import Book, misfit
-from matrixrl_serve.learning import Learner
-from matrixrl_serve.learning.follower import Follower
+from matrixrl_serve.decisions.decision import decide, followed
+from matrixrl_serve.learner import Learner
+from matrixrl_serve.learner.restore import Follower
 from matrixrl_serve.log import Event, EventLog
 from matrixrl_serve.problem import ServedProblem
-from matrixrl_serve.runner import problem_of
+from matrixrl_serve.projection import Projection, misfit
+from matrixrl_serve.service import problem_of
 
 __all__ = ["Replayed", "replay"]
 
@@ -49,29 +49,29 @@ def replay(data: str | os.PathLike[str]) -> Replayed:
         if found is None:
             raise StoreError(f"{log.data} holds no service")
         problem = ServedProblem(found)
-        follower, book, decisions, difference = Follower(Learner(problem)), Book(found.mode), 0, None
+        follower, projection, decisions, difference = Follower(Learner(problem)), Projection(found.mode), 0, None
         with limited_threads(1):
             for event in log.read():
                 try:
                     if event.kind == "asked":
                         decisions += 1
-                        difference = difference or _decided_otherwise(event, book, follower.learner, problem)
+                        difference = difference or _decided_otherwise(event, projection, follower.learner, problem)
                     elif event.kind == "opened":
-                        difference = difference or _opened_otherwise(event, book, problem)
+                        difference = difference or _opened_otherwise(event, projection, problem)
                 except (LookupError, TypeError, ValueError) as error:
                     raise misfit(event) from error
-                book.apply(event)
+                projection.apply(event)
                 follower.take(event)
                 difference = difference or follower.difference
             follower.finish()
-        return Replayed(book.seq, decisions, follower.n_plans, difference or follower.difference)
+        return Replayed(projection.seq, decisions, follower.n_plans, difference or follower.difference)
     finally:
         log.close()
 
 
-def _decided_otherwise(event: Event, book: Book, learner: Learner, problem: ServedProblem) -> str | None:
+def _decided_otherwise(event: Event, projection: Projection, learner: Learner, problem: ServedProblem) -> str | None:
     """Return how a decision differs from the one that is made again; None if it is equal."""
-    body, episode = event.body, book.episodes[str(event.episode)]
+    body, episode = event.body, projection.episodes[str(event.episode)]
     plan = learner.plans.get(episode.plan)
     if plan is None or body["plan"] != episode.plan:
         return f"event {event.seq} answers from plan {body['plan']}, and its episode has plan {episode.plan}"
@@ -86,8 +86,12 @@ def _decided_otherwise(event: Event, book: Book, learner: Learner, problem: Serv
     return None
 
 
-def _opened_otherwise(event: Event, book: Book, problem: ServedProblem) -> str | None:
+def _opened_otherwise(event: Event, projection: Projection, problem: ServedProblem) -> str | None:
     body = event.body
-    if (body["plan"], body["mode"], body["follows"]) != (book.plan, book.mode, followed(book.mode, problem)):
+    if (body["plan"], body["mode"], body["follows"]) != (
+        projection.plan,
+        projection.mode,
+        followed(projection.mode, problem),
+    ):
         return f"event {event.seq} opens an episode with another plan or mode than the newest ones"
     return None

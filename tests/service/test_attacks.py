@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
 import time
 
 import pytest
-import uvicorn
 from processes import serving
 
-from matrixrl_serve.http import protocol
 from matrixrl_serve.log import EventLog
 
 SHOP = 'name = "shop"\nstates = 3\nactions = ["wait", "order"]\nhorizon = 3\nstart = 0\ntime_out = 60\n'
@@ -186,20 +183,6 @@ def test_pages_of_other_sites_cannot_make_a_browser_send_requests(place, headers
     assert n_events(place) == before
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_lines_after_a_body_are_no_headers_and_have_an_end(place, method):
-    before = n_events(place)
-    path = "/health" if method == "GET" else "/v1/episodes"
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n".encode()
-    with socket.create_connection(place[1:], timeout=20.0) as own:
-        own.sendall(head)
-        with pytest.raises(OSError):  # noqa: PT011
-            for _ in range(2000):
-                own.sendall(b"X-Filler: " + b"a" * 8000 + b"\r\n")
-                time.sleep(0.0001)
-    assert n_events(place) == before
-
-
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -224,59 +207,6 @@ def test_an_endless_body_is_cut_off(place):
             for _ in range(1000):
                 own.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
     assert n_events(place) == before
-
-
-def test_headers_without_end_are_cut_off(place):
-    line = b"X-Filler: " + b"a" * 8000 + b"\r\n"
-    with socket.create_connection(place[1:], timeout=20.0) as own:
-        own.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        with pytest.raises(OSError):  # noqa: PT011
-            for _ in range(2000):
-                own.sendall(line)
-                time.sleep(0.0001)
-
-
-def test_a_head_that_does_not_come_is_waited_for_a_while(monkeypatch):
-    monkeypatch.setattr(protocol, "PATIENCE", 0.3)
-
-    async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    async def slow(port, data, patience):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(data)
-        begin = asyncio.get_running_loop().time()
-        try:
-            answer = await asyncio.wait_for(reader.read(), patience)
-        except ConnectionResetError:
-            answer = b""
-        except TimeoutError:
-            answer = b"still open"
-        writer.close()
-        return answer, asyncio.get_running_loop().time() - begin
-
-    async def run():
-        config = uvicorn.Config(app, http=protocol.BoundedProtocol, lifespan="off", log_level="critical")
-        config.load()
-        state = uvicorn.server.ServerState()
-        server = await asyncio.get_running_loop().create_server(
-            lambda: protocol.BoundedProtocol(config, state, {}), "127.0.0.1", 0
-        )
-        port = server.sockets[0].getsockname()[1]
-        request = b"GET / HTTP/1.1\r\nHost: x\r\n"
-        found = await asyncio.gather(
-            slow(port, b"", 10.0), slow(port, request, 10.0), slow(port, request + b"\r\n" + request, 10.0)
-        )
-        kept, _ = await slow(port, request + b"\r\n", 1.0)  # answered, and the connection is kept for the next one
-        server.close()
-        return found, kept
-
-    (nothing, half, second), kept = asyncio.run(run())
-    assert [answer for answer, _ in (nothing, half)] == [b"", b""]
-    assert second[0] == b"" or second[0].startswith(b"HTTP/1.1 200")
-    assert max(took for _, took in (nothing, half, second)) < 5.0
-    assert kept == b"still open"
 
 
 def test_slow_clients_do_not_hold_up_others(place):

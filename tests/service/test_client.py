@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 import numpy as np
 import pytest
 from worlds_of_service import outcome, shop
 
 from matrixrl.errors import InvalidInput, StoreError
-from matrixrl_serve import AsyncClient, Client, Service, make_app
+from matrixrl_serve import Client, Service, make_app
 from matrixrl_serve.client import InProcess
 from matrixrl_serve.errors import Conflict, NotFound
 
@@ -53,10 +51,10 @@ def test_lost_answers_are_asked_for_again_and_nothing_is_done_twice(service):
         for k in range(4):
             answers = play(client, np.random.default_rng(k))
     assert [answer.step for answer in answers] == [0, 1, 2]
-    assert service.desk.book.n_opened == 4
-    assert service.desk.book.counts["asked"] == service.desk.book.counts["told"] == 12
+    assert service.decisions.projection.n_opened == 4
+    assert service.decisions.projection.counts["asked"] == service.decisions.projection.counts["told"] == 12
     assert transport.count == 2 * 4 * 7
-    assert service.desk.n_repeated == 4 * 7
+    assert service.decisions.n_repeated == 4 * 7
 
 
 def test_errors_are_those_of_the_library(service):
@@ -80,20 +78,3 @@ def test_a_service_that_cannot_be_reached_is_an_error(service):
 
     with Client(transport=httpx.MockTransport(refuse), retries=1) as client, pytest.raises(StoreError, match="reached"):
         client.open()
-
-
-def test_the_client_of_asyncio_does_the_same(service):
-    async def run():
-        async with AsyncClient(app=make_app(service)) as client:
-            episodes = await asyncio.gather(*(client.open() for _ in range(8)))
-            answers = await asyncio.gather(*(episode.ask(0) for episode in episodes))
-            told = await asyncio.gather(*(episode.tell(0.5, terminated=True) for episode in episodes))
-            with pytest.raises(Conflict):
-                await episodes[0].abandon()
-            assert (await episodes[0].end()).repeated
-            return answers, told
-
-    answers, told = asyncio.run(run())
-    assert {answer.plan for answer in answers} == {1}
-    assert all(one.ended for one in told)
-    assert service.desk.book.n_opened == 8

@@ -15,7 +15,7 @@ from matrixrl_serve import Client
 from matrixrl_serve.access import create_token, revoke_token
 from matrixrl_serve.http import make_app
 from matrixrl_serve.log import Draft
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 
 SCRIPT = "<script>window.hacked = 1</script>"
 IMAGE = "\"><img src=x onerror='window.hacked = 2'>"
@@ -125,15 +125,15 @@ def hostile(tmp_path_factory):
     """A service in which every name and every word is hostile."""
     problem = shop(**HOSTILE, mode="shadow", incumbent=HOSTILE["actions"][:1] * 3, promote=True)
     with running(problem, tmp_path_factory.mktemp("hostile")) as (service, url):
-        desk = service.desk
+        decisions = service.decisions
         for name in (SCRIPT, IMAGE, LINK):
-            desk.open(name, episode=f"{name} open")
-            desk.open(name, episode=name)
-            desk.ask(name, name, state=SCRIPT)
-            desk.tell(name, name, reward=0.5, next_state=IMAGE, state=SCRIPT, action=HOSTILE["actions"][1])
-            desk.set_mode(name, "live" if desk.book.mode == "shadow" else "shadow", f"because {name}")
-            desk.note([Draft("token", name, {"name": name, "scopes": [name], "what": "created"})])
-        desk.note([Draft("alarm", "learner", {"words": f"tide {SCRIPT}{IMAGE}"})]).wait()
+            decisions.open(name, episode=f"{name} open")
+            decisions.open(name, episode=name)
+            decisions.ask(name, name, state=SCRIPT)
+            decisions.tell(name, name, reward=0.5, next_state=IMAGE, state=SCRIPT, action=HOSTILE["actions"][1])
+            decisions.set_mode(name, "live" if decisions.projection.mode == "shadow" else "shadow", f"because {name}")
+            decisions.note([Draft("token", name, {"name": name, "scopes": [name], "what": "created"})])
+        decisions.note([Draft("alarm", "learner", {"words": f"tide {SCRIPT}{IMAGE}"})]).wait()
         service.learn_now()
         yield url
 
@@ -150,7 +150,7 @@ def test_hostile_words_are_words(hostile, browser, width, dark):
         assert page.locator("#pairs thead th").all_inner_texts()[1:] == HOSTILE["actions"]
         assert f"tide {SCRIPT}{IMAGE}" in text(page, "#alarms")
         assert "more in an episode than the incumbent" in text(page, "#promotion-words")
-        assert f"because {IMAGE}" in text(page, "#turns")
+        assert f"because {IMAGE}" in text(page, "#changes")
         assert f"{LINK} ({LINK}) was created" in text(page, "#events")
         assert SCRIPT in page.locator("#episodes tbody td.name").all_inner_texts()[1]
         page.locator("#search").fill("ONERROR")
@@ -210,8 +210,8 @@ def test_signing_in(tmp_path, browser):
 def test_a_lost_connection_is_said_and_found_again(tmp_path, browser):
     problem = shop(mode="shadow", incumbent=["order"] * 3, promote=True)
     with running(problem, tmp_path) as (service, url):
-        play(service.desk, np.random.default_rng(0), policy="wait")
-        lower = service.desk.newest.report["comparison"]["lower"]
+        play(service.decisions, np.random.default_rng(0), policy="wait")
+        lower = service.decisions.newest.report["comparison"]["lower"]
         assert lower < 0.0
         context = opened(browser, url)
         page = context.__enter__().page
@@ -222,7 +222,7 @@ def test_a_lost_connection_is_said_and_found_again(tmp_path, browser):
         assert page.locator("#notice").is_visible()
         assert text(page, "#opened") == "1 opened so far"  # what was known stays
         with running(problem, tmp_path, port=int(url.rpartition(":")[2])) as (service, _):
-            play(service.desk, np.random.default_rng(1), policy="wait")
+            play(service.decisions, np.random.default_rng(1), policy="wait")
             wait_for(page, shows("opened", "2 opened so far"))
             assert page.locator("#notice").is_hidden()
     finally:
@@ -234,9 +234,9 @@ def test_many_states_are_searched_sorted_and_paged(tmp_path, browser):
     names = [f"place {k}" for k in range(70)]
     problem = shop(states=names, actions=40, start=names[0], time_out=None)
     with running(problem, tmp_path) as (service, url), opened(browser, url, width=375, height=700) as watched:
-        name = service.desk.open("local").answer.episode
-        service.desk.tell("local", name, reward=0.5, state=names[0], next_state=names[7], action=39)
-        service.desk.tell("local", name, reward=0.5, state=names[7], next_state=names[7], action=39).commit.wait()
+        name = service.decisions.open("local").answer.episode
+        service.decisions.tell("local", name, reward=0.5, state=names[0], next_state=names[7], action=39)
+        service.decisions.tell("local", name, reward=0.5, state=names[7], next_state=names[7], action=39).commit.wait()
         page, first = (
             watched.page,
             "[...document.querySelectorAll('#policy tbody td:first-child')].map(c => c.innerText)",

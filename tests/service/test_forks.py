@@ -14,9 +14,8 @@ from matrixrl.errors import StoreError
 from matrixrl_serve import replay
 from matrixrl_serve.log import Draft, EventLog
 from matrixrl_serve.log.events import chained
-from matrixrl_serve.log.shared_tables import checkpoints, plans
-from matrixrl_serve.log.tables import events
-from matrixrl_serve.runner import Service
+from matrixrl_serve.log.tables import checkpoints, events, plans
+from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedLearner, SharedService
 from postgres import postgres
 
@@ -33,7 +32,7 @@ def address(server):
 
 
 def do(service, what, *arguments, **more):
-    return service.writer.run(lambda: getattr(service.desk, what)("local", *arguments, **more).answer)
+    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more).answer)
 
 
 def plan_rows(log):
@@ -78,7 +77,7 @@ def test_a_process_that_knew_more_stays_refused_when_the_older_copy_has_grown(ad
             with SharedService(None, address, learning=False) as fresh:
                 for number in range(8):
                     do(fresh, "open", episode=f"new-{number}")
-                time.sleep(idle)  # after two seconds news are read before the turn
+                time.sleep(idle)  # after two seconds news are read before the transaction
                 length = fresh.log.last()[0]
                 for _ in range(3):
                     for what in (("ask", "lost-0"), ("ask", "new-0")):
@@ -112,7 +111,9 @@ def test_a_learner_that_knew_more_publishes_nothing_and_another_one_takes_over(a
 
         for number in range(3):
             episode(web, f"lost-{number}")
-        until(lambda: learner.candidate.learner is not None and learner.candidate.learner.book.seq >= web.writer.seq)
+        until(
+            lambda: learner.candidate.learner is not None and learner.candidate.learner.projection.seq >= web.writer.seq
+        )
         put_back(web.log, copy, kept)
     with SharedService(None, address, learning=False) as fresh:
         for number in range(9):
@@ -151,9 +152,9 @@ def strange(kind, **parts):
 def test_an_event_that_cannot_follow_is_refused_in_words(tmp_path, draft):
     """Without the check `serve replay` and every start ended with a KeyError."""
     with Service(shop(), tmp_path, learning=False) as service:
-        play(service.desk, np.random.default_rng(0))
-        service.desk.open("local", episode="here")
-        service.desk.ask("local", "here", state=0)
+        play(service.decisions, np.random.default_rng(0))
+        service.decisions.open("local", episode="here")
+        service.decisions.ask("local", "here", state=0)
     log = EventLog(tmp_path)
     seq, digest = log.last()
     log.append([chained(draft, seq + 1, 0.0, digest)])

@@ -8,14 +8,13 @@ import pytest
 from worlds_of_service import P, outcome, shop
 
 from matrixrl.problems import FiniteMDP, evaluate, solve
-from matrixrl_serve.fold import Told
-from matrixrl_serve.learning.incumbent import IncumbentReturns
-from matrixrl_serve.learning.mode_switch import switch
-from matrixrl_serve.learning.recommendation import Recommender
+from matrixrl_serve.learner.incumbent import IncumbentReturns
+from matrixrl_serve.learner.recommendation import Recommender, switch
 from matrixrl_serve.log import Draft
 from matrixrl_serve.log_replay import replay
 from matrixrl_serve.problem import ServedProblem
-from matrixrl_serve.runner import Service
+from matrixrl_serve.projection import Told
+from matrixrl_serve.service import Service
 from tolerances import EXACT
 
 ACTIONS = ["wait", "order"]
@@ -25,13 +24,13 @@ BANDIT = {"states": 1, "horizon": 1, "time_out": None}
 
 def bandit_rounds(service, rng, n, *, action=None, every=25):
     """Play rounds; `action` is what an application in shadow mode does, else it follows the answers."""
-    desk = service.desk
+    decisions = service.decisions
     for k in range(n):
-        name = desk.open("local").answer.episode
-        answer = desk.ask("local", name, state=0).answer
+        name = decisions.open("local").answer.episode
+        answer = decisions.ask("local", name, state=0).answer
         chosen = answer.action if action is None or answer.mode != "shadow" else action(rng)
         reward = float(rng.random() < (0.9 if chosen == "order" else 0.2))
-        desk.tell("local", name, reward=reward, next_state=0, action=chosen)
+        decisions.tell("local", name, reward=reward, next_state=0, action=chosen)
         if k % every == 0:
             service.learn_now()
     service.learn_now()
@@ -45,12 +44,12 @@ def modes_of(service):
 def test_shadow_answers_for_the_incumbent_and_logs_what_it_would_do(tmp_path):
     problem = shop(mode="shadow", incumbent=["wait", "order", "wait"])
     with Service(problem, tmp_path, learning=False) as service:
-        name = service.desk.open("local").answer.episode
-        answer = service.desk.ask("local", name, state=0).answer
+        name = service.decisions.open("local").answer.episode
+        answer = service.decisions.ask("local", name, state=0).answer
         assert (answer.action, answer.mode) == ("wait", "shadow")
-        assert answer.advised == ACTIONS[service.desk.newest.policy[0, 0]]
-        service.desk.tell("local", name, reward=0.0, next_state=1)
-        assert service.desk.ask("local", name, state=1).answer.action == "order"
+        assert answer.advised == ACTIONS[service.decisions.newest.policy[0, 0]]
+        service.decisions.tell("local", name, reward=0.0, next_state=1)
+        assert service.decisions.ask("local", name, state=1).answer.action == "order"
         service.writer.latest.wait()
         asked = [event.body for event in service.log.read() if event.kind == "asked"]
         assert all("advised" in body for body in asked)
@@ -69,7 +68,7 @@ def test_episodes_that_do_not_follow_the_plan_are_charged(tmp_path, mode):
     problem = shop(**BANDIT, mode=mode, incumbent=["wait"], explore=False, settings=settings)
     with Service(problem, tmp_path, learning=False) as service:
         for _ in range(80):
-            optimistic[service.desk.newest.version] = service.desk.newest.scores[0, 0]
+            optimistic[service.decisions.newest.version] = service.decisions.newest.scores[0, 0]
             bandit_rounds(service, rng, 1, action=lambda _: "wait")
         events = list(service.log.read())
         used = [event.body["plan"] for event in events if event.kind == "opened"]
@@ -90,8 +89,8 @@ def test_episodes_that_do_not_follow_the_plan_are_charged(tmp_path, mode):
 
 def test_shadow_without_a_known_incumbent_has_no_action_of_its_own(tmp_path):
     with Service(shop(mode="shadow", incumbent="logged"), tmp_path, learning=False) as service:
-        name = service.desk.open("local").answer.episode
-        answer = service.desk.ask("local", name, state=0).answer
+        name = service.decisions.open("local").answer.episode
+        answer = service.decisions.ask("local", name, state=0).answer
         assert answer.action is None
         assert answer.advised in ACTIONS
 
@@ -117,8 +116,8 @@ def test_a_better_policy_is_promoted_with_its_proof(tmp_path, incumbent, action)
         of_logged = "the incumbent was one policy" if incumbent == "logged" else ""
         assert of_logged in proof.get("assumptions", "")
         assert ("if the incumbent was one policy" in event["reason"]) == bool(of_logged)
-        name = service.desk.open("local").answer.episode
-        assert service.desk.ask("local", name, state=0).answer.action == "order"
+        name = service.decisions.open("local").answer.episode
+        assert service.decisions.ask("local", name, state=0).answer.action == "order"
     assert replay(tmp_path).difference is None
 
 
@@ -127,7 +126,7 @@ def test_a_policy_that_is_not_better_is_not_promoted(tmp_path):
     with Service(problem, tmp_path, learning=False) as service:
         bandit_rounds(service, np.random.default_rng(1), 400, action=lambda _: "order")
         assert modes_of(service) == []
-        compared = service.desk.newest.report["comparison"]
+        compared = service.decisions.newest.report["comparison"]
         assert compared["lower"] <= 0.0
         assert compared["incumbent_upper"] >= 0.9
         assert compared["incumbent_episodes"] == 400
@@ -144,7 +143,7 @@ def test_without_promote_the_mode_stays(tmp_path):
     with Service(problem, tmp_path, learning=False) as service:
         bandit_rounds(service, np.random.default_rng(0), 200, action=lambda rng: ACTIONS[rng.integers(2)])
         assert modes_of(service) == []
-        assert service.desk.newest.report["comparison"]["lower"] > 0.0
+        assert service.decisions.newest.report["comparison"]["lower"] > 0.0
 
 
 def test_an_alarm_goes_back_to_the_incumbent(tmp_path):
@@ -153,19 +152,19 @@ def test_an_alarm_goes_back_to_the_incumbent(tmp_path):
         states=2, start=None, horizon=4, time_out=None, groups=[[0, 1], [0, 1]], incumbent=["wait", "wait"], mode="live"
     )
     with Service(problem, tmp_path, learning=False) as service:
-        desk = service.desk
+        decisions = service.decisions
         for k in range(60):
-            name, state = desk.open("local").answer.episode, k % 2
+            name, state = decisions.open("local").answer.episode, k % 2
             for _ in range(4):
-                desk.ask("local", name, state=state)
-                desk.tell("local", name, reward=float(state), next_state=state)  # states never change
+                decisions.ask("local", name, state=state)
+                decisions.tell("local", name, reward=float(state), next_state=state)  # states never change
             if k % 10 == 9:
                 service.learn_now()
         [event] = modes_of(service)
         assert (event["from"], event["to"]) == ("live", "shadow")
         assert "back to the incumbent" in event["reason"]
-        assert desk.book.alarm is not None
-        assert desk.open("local").answer.follows == "incumbent"
+        assert decisions.projection.alarm is not None
+        assert decisions.open("local").answer.follows == "incumbent"
         alarms = [event for event in service.log.read() if event.kind == "alarm"]
         assert len(alarms) == 1
     assert replay(tmp_path).difference is None
@@ -175,16 +174,16 @@ def test_frozen_serves_the_recommended_policy_and_learns_nothing(tmp_path):
     with Service(shop(**BANDIT), tmp_path, learning=False) as service:
         rng = np.random.default_rng(0)
         bandit_rounds(service, rng, 100)
-        service.desk.set_mode("local", "frozen")
-        learned, plan = service.learner.agent.n_episodes, service.desk.newest.version
+        service.decisions.set_mode("local", "frozen")
+        learned, plan = service.learner.agent.n_episodes, service.decisions.newest.version
         bandit_rounds(service, rng, 50)
         assert service.learner.agent.n_episodes == learned
-        assert service.desk.newest.version == plan
-        name = service.desk.open("local").answer.episode
-        answer = service.desk.ask("local", name, state=0).answer
-        assert answer.action == ACTIONS[service.desk.newest.recommended[0, 0]] == "order"
-        service.desk.abandon("local", name)
-        service.desk.set_mode("local", "live")
+        assert service.decisions.newest.version == plan
+        name = service.decisions.open("local").answer.episode
+        answer = service.decisions.ask("local", name, state=0).answer
+        assert answer.action == ACTIONS[service.decisions.newest.recommended[0, 0]] == "order"
+        service.decisions.abandon("local", name)
+        service.decisions.set_mode("local", "live")
         bandit_rounds(service, rng, 50)
         assert service.learner.agent.n_episodes == learned + 50
     assert replay(tmp_path).difference is None
@@ -256,20 +255,20 @@ def test_what_is_proven_about_the_shop_is_true(tmp_path):
     mdp = FiniteMDP(P, mean, 3)
     problem = shop(time_out=None, mode="shadow", incumbent=["wait"] * 3, promote=True, explore=False)
     with Service(problem, tmp_path, learning=False) as service:
-        rng, desk = np.random.default_rng(5), service.desk
+        rng, decisions = np.random.default_rng(5), service.decisions
         for k in range(600):
-            name, state = desk.open("local").answer.episode, 0
+            name, state = decisions.open("local").answer.episode, 0
             for _ in range(3):
                 action = int(rng.integers(2))
                 reward, following = outcome(rng, state, action)
-                desk.tell("local", name, reward=reward, next_state=following, state=state, action=ACTIONS[action])
+                decisions.tell("local", name, reward=reward, next_state=following, state=state, action=ACTIONS[action])
                 state = following
             if k % 100 == 99:
                 service.learn_now()
-        compared = desk.newest.report["comparison"]
-        better = (evaluate(mdp, desk.newest.recommended) - evaluate(mdp, np.zeros((3, 3), dtype=int)))[0, 0]
+        compared = decisions.newest.report["comparison"]
+        better = (evaluate(mdp, decisions.newest.recommended) - evaluate(mdp, np.zeros((3, 3), dtype=int)))[0, 0]
         assert compared["lower"] <= better <= compared["upper"]
-        certificate = desk.newest.report["certificate"]
+        certificate = decisions.newest.report["certificate"]
         assert certificate["lower"] <= solve(mdp).start_value <= certificate["upper"]
 
 
@@ -294,9 +293,9 @@ def test_a_policy_that_is_proven_better_stays_until_another_one_is(tmp_path, mon
         again = Recommender(service.problem)
         again.restore(json.loads(json.dumps(recommender.to_plain())))
         assert np.array_equal(again.choose(agent).table, first.table)
-        name = service.desk.open("local").answer.episode
-        service.desk.ask("local", name, state=0)
-        service.desk.abandon("local", name)  # from now on nothing more is proven
+        name = service.decisions.open("local").answer.episode
+        service.decisions.ask("local", name, state=0)
+        service.decisions.abandon("local", name)  # from now on nothing more is proven
         service.learn_now()
         lost = recommender.choose(agent)
         assert not lost.compared["guarantee"]["holds"]
@@ -311,27 +310,27 @@ def test_a_mode_that_was_chosen_by_request_stays(tmp_path):
     behaviour = lambda rng: "order" if rng.random() < 0.3 else "wait"  # noqa: E731
     with Service(problem, tmp_path, learning=False) as service:
         bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
-        assert service.desk.book.mode == "live"
-        service.desk.set_mode("local", "shadow", "too many returns").wait()
+        assert service.decisions.projection.mode == "live"
+        service.decisions.set_mode("local", "shadow", "too many returns").wait()
         bandit_rounds(service, np.random.default_rng(1), 400, action=behaviour)
-        assert service.desk.newest.report["comparison"]["lower"] > 0.0
-        assert service.desk.book.mode == "shadow"
-        version = service.desk.newest.version
+        assert service.decisions.newest.report["comparison"]["lower"] > 0.0
+        assert service.decisions.projection.mode == "shadow"
+        version = service.decisions.newest.version
     assert replay(tmp_path).difference is None
     with Service(None, tmp_path, learning=False) as again:  # the checkpoint knows it too
         bandit_rounds(again, np.random.default_rng(2), 400, action=behaviour)
-        assert again.desk.newest.version > version
-        assert again.desk.book.mode == "shadow"
+        assert again.decisions.newest.version > version
+        assert again.decisions.projection.mode == "shadow"
 
 
 def test_an_alarm_that_was_raised_keeps_the_service_from_promoting_itself(tmp_path):
     problem = shop(**BANDIT, mode="shadow", incumbent=["wait"], promote=True, explore=False)
     with Service(problem, tmp_path, learning=False) as service:
-        service.desk.note([Draft("alarm", "learner", {"words": "two laws in one group"})]).wait()
+        service.decisions.note([Draft("alarm", "learner", {"words": "two laws in one group"})]).wait()
         behaviour = lambda rng: "order" if rng.random() < 0.3 else "wait"  # noqa: E731
         bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
-        assert service.desk.newest.report["comparison"]["lower"] > 0.0
-        assert service.desk.book.mode == "shadow"
+        assert service.decisions.newest.report["comparison"]["lower"] > 0.0
+        assert service.decisions.projection.mode == "shadow"
 
 
 def test_a_difference_is_about_all_first_states_and_never_that_of_one(tmp_path):
@@ -347,14 +346,14 @@ def test_a_difference_is_about_all_first_states_and_never_that_of_one(tmp_path):
     )
     rng = np.random.default_rng(0)
     with Service(problem, tmp_path, learning=False) as service:
-        desk = service.desk
+        decisions = service.decisions
         for k in range(240):
-            name, state = desk.open("local").answer.episode, int(rng.integers(2))
-            desk.ask("local", name, state=state)
-            desk.tell("local", name, reward=float(state), next_state=state)
+            name, state = decisions.open("local").answer.episode, int(rng.integers(2))
+            decisions.ask("local", name, state=state)
+            decisions.tell("local", name, reward=float(state), next_state=state)
             if k % 7 == 0:
                 service.learn_now()
-                report = desk.newest.report
+                report = decisions.newest.report
                 shown, compared = report["certificate"], report["comparison"]
                 assert compared["guarantee"]["holds"]
                 assert compared["lower"] <= 0.5 <= compared["upper"]

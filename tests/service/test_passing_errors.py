@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import httpx
@@ -27,7 +27,7 @@ from matrixrl_serve import replay
 from matrixrl_serve.errors import Conflict
 from matrixrl_serve.log import Draft, EventLog
 from matrixrl_serve.log.events import chained
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 
 HELD = float(os.environ.get("MATRIXRL_TEST_LOCK_HELD", "7"))  # seconds; a transaction waits for 5
 
@@ -96,28 +96,28 @@ def test_a_plan_that_is_made_while_the_log_is_locked_is_published_later(tmp_path
     with Service(shop(time_out=None), tmp_path, learning=False) as service:
         rng = np.random.default_rng(0)
         for _ in range(3):
-            play(service.desk, rng)
+            play(service.decisions, rng)
         service.writer.settle()
-        before = service.desk.book.plan
+        before = service.decisions.projection.plan
         with locked(tmp_path):
             learning = threading.Thread(target=service.learn_now)
             learning.start()
             until(lambda: service.writer.error is not None)
         learning.join(30.0)
-        assert service.desk.book.plan == before + 1
+        assert service.decisions.projection.plan == before + 1
         for _ in range(3):
-            play(service.desk, rng)
+            play(service.decisions, rng)
         service.writer.settle()
-        service._within.loop.catch_up()
+        service.loop.catch_up()
         made = service.learner.plan()
         with locked(tmp_path):
-            service.desk.open("local")
+            service.decisions.open("local")
             until(lambda: service.writer.error is not None)  # now the log takes no events
             publishing = threading.Thread(target=service._publish, args=made)
             publishing.start()
             time.sleep(0.3)
         publishing.join(30.0)
-        assert service.desk.book.plan == before + 2
+        assert service.decisions.projection.plan == before + 2
         assert service.failure is None
     assert replay(tmp_path).difference is None
 
@@ -129,10 +129,10 @@ def test_a_log_that_somebody_else_wrote_to_is_not_written_any_more(tmp_path):
     other.append([chained(Draft("mode", "x", {"from": "live", "to": "shadow", "reason": ""}), seq + 1, 0.0, digest)])
     other.close()
     with pytest.raises(StoreError, match="cannot be used"):
-        service.desk.open("local").commit.wait()
+        service.decisions.open("local").commit.wait()
     until(lambda: service.writer.fatal is not None)
     with pytest.raises(StoreError, match="takes no events"):
-        service.desk.open("local")
+        service.decisions.open("local")
     service.close()
     assert EventLog(tmp_path).last()[0] == seq + 1
 
@@ -141,8 +141,8 @@ def _few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
 
-def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, problem, monkeypatch):
-    """More connections than the process may have files, without a token and without a request."""
+def test_a_service_without_files_for_connections_loses_nothing_and_goes_on_later(tmp_path, problem, monkeypatch):
+    """More idle connections than the process may have files: a proxy would close them."""
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: popen(*a, **k, preexec_fn=_few_files))
     process, url = start(tmp_path / "data", problem=problem)
@@ -154,7 +154,9 @@ def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, probl
             web.get("/health")  # its connection is there before the others
             is_ready.wait()
             is_full.wait()
-            statuses.extend(web.request(method, path, **body).status_code for _ in range(15))
+            for _ in range(15):
+                with suppress(httpx.TransportError):
+                    statuses.append(web.request(method, path, **body).status_code)
 
     is_ready, is_full = threading.Barrier(9), threading.Barrier(9)
     work = [("POST", "/v1/episodes", {"json": {}})] * 4 + [("GET", "/v1/events?limit=100", {})] * 4
@@ -166,8 +168,11 @@ def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, probl
             is_full.wait()
             for one in sent:
                 one.result()
-        assert statuses == [200] * 120
-        assert httpx.get(f"{url}/health").status_code == 200
+        assert set(statuses) <= {200, 500, 503}
+        for one in idle:
+            one.close()
+        idle.clear()
+        until(lambda: _opens(url))
     finally:
         for one in idle:
             one.close()
@@ -175,16 +180,22 @@ def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, probl
     assert replay(tmp_path / "data").difference is None
 
 
+def _opens(url):
+    with suppress(httpx.TransportError):
+        return httpx.post(f"{url}/v1/episodes", json={}).status_code == 200
+    return False
+
+
 BROKEN = """
 import sys
-from matrixrl_serve.fold import Book
+from matrixrl_serve.projection import Projection
 from matrixrl.cli.main import main
-apply = Book.apply
+apply = Projection.apply
 def without_memory(self, event):
     if event.episode == "heavy" and event.kind == "asked":
         raise MemoryError
     return apply(self, event)
-Book.apply = without_memory
+Projection.apply = without_memory
 sys.argv = ["matrixrl", "serve", *sys.argv[1:]]
 if __name__ == "__main__":
     main()
@@ -258,15 +269,15 @@ def test_what_is_not_durable_is_neither_shown_nor_the_reason_of_a_refusal(tmp_pa
 def test_a_refusal_because_of_what_could_not_be_written_is_a_503(tmp_path):
     """In memory the episode is over; in the log it is not, and may never be."""
     with Service(shop(), tmp_path, learning=False) as service:
-        name = service.desk.open("local").answer.episode
+        name = service.decisions.open("local").answer.episode
         service.writer.settle()
         with locked(tmp_path):
-            service.desk.abandon("local", name)
+            service.decisions.abandon("local", name)
             with pytest.raises(Conflict):
-                service.desk.ask("local", name, state=0)
+                service.decisions.ask("local", name, state=0)
 
             def ask():
-                reply = service.desk.ask("local", name, state=0)
+                reply = service.decisions.ask("local", name, state=0)
                 return reply.answer, reply.commit
 
             with pytest.raises(StoreError):

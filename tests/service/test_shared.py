@@ -15,17 +15,15 @@ from matrixrl.cli.main import app
 from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
 from matrixrl_serve import Client, make_app, replay
 from matrixrl_serve.access import Access, create_token, revoke_token
-from matrixrl_serve.client import calls
-from matrixrl_serve.errors import Conflict, NotFound
-from matrixrl_serve.learning.restore import restored_book, restored_learner
+from matrixrl_serve.errors import Conflict, Deposed, NotFound
+from matrixrl_serve.learner.restore import restored_learner, restored_projection
 from matrixrl_serve.log import EventLog
 from matrixrl_serve.log import postgres as database
 from matrixrl_serve.log.tables import events
 from matrixrl_serve.problem import ServedProblem
 from matrixrl_serve.shared import SharedLearner, SharedService
-from matrixrl_serve.shared.checkpoints import StoredCheckpoints
-from matrixrl_serve.shared.election import Deposed, Leadership
-from matrixrl_serve.shared.publisher import publish
+from matrixrl_serve.shared.leadership import Leadership, publish
+from matrixrl_serve.shared.storage import StoredCheckpoints
 from postgres import postgres
 
 
@@ -53,8 +51,8 @@ def pair(address):
 
 
 def do(service, what, *arguments, **more):
-    """Carry out a request of the desk in a turn, and return its answer."""
-    return service.writer.run(lambda: getattr(service.desk, what)("local", *arguments, **more).answer)
+    """Carry out a request of the decisions in a transaction, and return its answer."""
+    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more).answer)
 
 
 def play(services, seed, n, said=None, patience=0.0):
@@ -118,13 +116,13 @@ def test_processes_that_play_together_write_one_log_that_can_be_replayed(address
         assert connection.execute(sa.text("SHOW synchronous_commit")).scalar_one() == "on"
     assert sorted(stored(address), key=str) == sorted((event for one in said for event in one), key=str)
     deadline = time.monotonic() + 10
-    while pair[1].writer.run(lambda: pair[1].desk.book.plan) < 3 and time.monotonic() < deadline:
+    while pair[1].writer.run(lambda: pair[1].decisions.projection.plan) < 3 and time.monotonic() < deadline:
         play(pair, int(time.monotonic() * 1e6), 1)
     again = replay(address)
     assert again.difference is None
     assert again.n_plans >= 3
     # Both have folded the same log into the same memory.
-    one, other = (service.writer.run(lambda s=service: s.desk.book.to_plain()) for service in pair)
+    one, other = (service.writer.run(lambda s=service: s.decisions.projection.to_plain()) for service in pair)
     assert one == other
 
 
@@ -149,7 +147,7 @@ def test_a_process_knows_what_another_one_did_a_moment_ago(pair):
     do(one, "abandon", opened.episode)
     with pytest.raises(Conflict, match="it was abandoned"):
         do(other, "ask", opened.episode, state=1)
-    one.writer.run(lambda: one.desk.set_mode("local", "frozen"))
+    one.writer.run(lambda: one.decisions.set_mode("local", "frozen"))
     assert do(other, "open").mode == "frozen"
     with pytest.raises(NotFound):
         do(other, "ask", "nobody", state=0)
@@ -190,16 +188,16 @@ def test_a_learner_that_lost_its_session_publishes_nothing(server, address):
         old.check()
     # The same object connects anew, and has a session without the lock: nobody else has it, and yet it may not publish.
     with pytest.raises(Deposed, match="its session was lost"):
-        publish(old, *made, problem, slow.book)
+        publish(old, *made, problem, slow.projection)
     assert log.check().n_events == 1
     new = Leadership.attempt(engine, log.data)
     quick = restored_learner(log, StoredCheckpoints(log), problem)
-    publish(new, *quick.plan(), problem, quick.book)
+    publish(new, *quick.plan(), problem, quick.projection)
     with pytest.raises(Deposed, match="its session was lost"):
-        publish(old, *made, problem, slow.book)
+        publish(old, *made, problem, slow.projection)
     # Whoever has the lock cannot publish a plan that was made before another one was published.
     with pytest.raises(Deposed, match="by another learner"):
-        publish(new, *made, problem, slow.book)
+        publish(new, *made, problem, slow.projection)
     assert log.check().counts["planned"] == 1
     old.close()
     new.close()
@@ -209,12 +207,12 @@ def test_a_learner_that_lost_its_session_publishes_nothing(server, address):
 def test_another_process_takes_over_when_the_session_of_the_learner_is_lost(server, address):
     with SharedService(shop(), address) as one, SharedService(None, address) as other:
         for seed in range(4):
-            plan = one.writer.run(lambda: one.desk.book.plan)
+            plan = one.writer.run(lambda: one.decisions.projection.plan)
             assert len(end_sessions(server, address, HAS_LOCK)) >= 1
             deadline = time.monotonic() + 20
-            while one.writer.run(lambda: one.desk.book.plan) == plan and time.monotonic() < deadline:
+            while one.writer.run(lambda: one.decisions.projection.plan) == plan and time.monotonic() < deadline:
                 play((one, other), int(time.monotonic() * 1e6) + seed, 2, patience=5.0)
-            assert one.writer.run(lambda: one.desk.book.plan) > plan
+            assert one.writer.run(lambda: one.decisions.projection.plan) > plan
     assert replay(address).difference is None
 
 
@@ -223,14 +221,14 @@ def test_a_connection_that_is_lost_in_a_turn_undoes_it(server, address, pair):
     do(one, "open", episode="before")
 
     def lost():
-        one.desk.open("local", episode="lost")
+        one.decisions.open("local", episode="lost")
         pid = one.writer.connection.execute(sa.text("SELECT pg_backend_pid()")).scalar_one()
         assert end_sessions(server, address, f"pid = {pid}") == [True]
         return None, None
 
-    ticket = one.writer.submit(lost)
+    request = one.writer.submit(lost)
     with pytest.raises(StoreError, match="cannot be used"):
-        ticket.commit.wait()
+        request.commit.wait()
     assert do(other, "open", episode="lost").repeated is False
     assert do(one, "ask", "lost", state=0).step == 0
     assert do(one, "ask", "before", state=0).repeated is False
@@ -240,13 +238,13 @@ def test_a_connection_that_is_lost_in_a_turn_undoes_it(server, address, pair):
 def test_a_process_that_stops_in_its_turn_does_not_hold_up_the_others(address, monkeypatch):
     monkeypatch.setitem(database._SESSION, "idle_in_transaction_session_timeout", "300ms")
     with SharedService(shop(), address) as one, SharedService(None, address, learning=False) as other:
-        ticket = one.writer.submit(lambda: (one.desk.open("local", episode="slow"), time.sleep(1.5)))
+        request = one.writer.submit(lambda: (one.decisions.open("local", episode="slow"), time.sleep(1.5)))
         time.sleep(0.1)
         begin = time.monotonic()
         do(other, "open", episode="quick")
         assert time.monotonic() - begin < 1.2
         with pytest.raises(StoreError, match="cannot be used"):
-            ticket.commit.wait()
+            request.commit.wait()
         assert do(one, "open", episode="slow").repeated is False
 
 
@@ -254,14 +252,14 @@ def test_a_request_that_fails_by_a_mistake_of_ours_changes_nothing(pair):
     one, _ = pair
 
     def half():
-        one.desk.open("local", episode="half")
+        one.decisions.open("local", episode="half")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         one.writer.run(lambda: 1 / 0)
-    ticket = one.writer.submit(half)
+    request = one.writer.submit(half)
     with pytest.raises(StoreError, match="failed after it was taken"):
-        ticket.commit.wait()
+        request.commit.wait()
     assert do(one, "open", episode="half").repeated is False
 
 
@@ -297,18 +295,18 @@ def test_times_are_those_of_the_database(server, address, pair, monkeypatch):
     one, other = pair
     do(one, "open", episode="e")
     do(one, "ask", "e", state=0)
-    other.keep_house(Access(other.log))
+    other.maintain(Access(other.log))
     now = server.execute("SELECT extract(epoch FROM clock_timestamp())::float8")[0]
     assert all(abs(event.at - now) < 60.0 for event in one.log.read())
-    assert "e" in other.desk.book.episodes  # and did not time out
+    assert "e" in other.decisions.projection.episodes  # and did not time out
 
 
 def test_tokens_are_noted_once(address, pair):
     accesses = [Access(service.log) for service in pair]
     create_token(pair[0].log, "shop", ["ask"])
-    in_threads(*(lambda s=s, a=a: s.keep_house(a) for s, a in zip(pair, accesses, strict=True)))
+    in_threads(*(lambda s=s, a=a: s.maintain(a) for s, a in zip(pair, accesses, strict=True)))
     revoke_token(pair[0].log, "shop")
-    in_threads(*(lambda s=s, a=a: s.keep_house(a) for s, a in zip(pair, accesses, strict=True)))
+    in_threads(*(lambda s=s, a=a: s.maintain(a) for s, a in zip(pair, accesses, strict=True)))
     assert [e.body["what"] for e in pair[0].log.read() if e.kind == "token"] == ["created", "revoked"]
 
 
@@ -328,8 +326,8 @@ def test_a_start_from_a_checkpoint_knows_the_same(address):
     class Without:
         numbers = staticmethod(list)
 
-    book = restored_book(log, checkpoints, problem)
-    assert book.to_plain() == restored_book(log, Without(), problem).to_plain()
+    projection = restored_projection(log, checkpoints, problem)
+    assert projection.to_plain() == restored_projection(log, Without(), problem).to_plain()
     again = [restored_learner(log, source, problem) for source in (checkpoints, Without())]
     assert again[0].to_plain() == again[1].to_plain()
     log.close()
@@ -341,12 +339,11 @@ def test_two_applications_answer_over_http(pair):
     one, other = clients = [Client(app=make_app(service)) for service in pair]
     opened = one.open("e")
     assert other.get("/v1/episodes/e")["closed"] is None
-    question = calls.ask("e", 0, None, 0, None)
-    assert other.send(question).repeated is False
+    assert other.post("/v1/episodes/e/ask", {"state": 0, "step": 0})["repeated"] is False
     assert opened.ask(0, step=0).repeated is True
     assert opened.tell(0.5, next_state=1).ended is False
     with pytest.raises(Conflict, match="with another outcome"):
-        other.send(calls.tell("e", 0.6, None, next_state=1, step=0))
+        other.post("/v1/episodes/e/tell", {"reward": 0.6, "next_state": 1, "step": 0})
     assert one.get("/health")["learner"] == other.get("/health")["learner"] == "ok"
     for client in clients:
         client.close()

@@ -25,12 +25,12 @@ class Clock:
 
 def served(service, clock, seconds):
     """Let a service run for some time, and return the names of the episodes that timed out in it."""
-    before = set(service.desk.book.episodes)
+    before = set(service.decisions.projection.episodes)
     for _ in range(int(seconds)):
         clock.now += 1.0
-        service.desk.sweep()
+        service.decisions.sweep()
         service.writer.settle()
-    return before - set(service.desk.book.episodes)
+    return before - set(service.decisions.projection.episodes)
 
 
 P = np.array(
@@ -50,14 +50,14 @@ def outcome(rng, state, action):
     return reward, following
 
 
-def play(desk, rng, *, actor="local", policy=None, horizon=3, name=None):
-    """Play one episode through a desk; `policy` is what an application does in shadow mode."""
-    name = desk.open(actor).answer.episode if name is None else name
+def play(decisions, rng, *, actor="local", policy=None, horizon=3, name=None):
+    """Play one episode through a decisions; `policy` is what an application does in shadow mode."""
+    name = decisions.open(actor).answer.episode if name is None else name
     state = 0
     for _ in range(horizon):
-        answer = desk.ask(actor, name, state=state).answer
+        answer = decisions.ask(actor, name, state=state).answer
         action = answer.action if policy is None else policy
         reward, following = outcome(rng, state, ["wait", "order"].index(action))
-        desk.tell(actor, name, reward=reward, next_state=following, action=action)
+        decisions.tell(actor, name, reward=reward, next_state=following, action=action)
         state = following
     return name

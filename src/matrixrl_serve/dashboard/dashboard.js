@@ -188,8 +188,8 @@ function drawPlan() {
   at("stage").max = String(plan.horizon);
   at("stage-label").hidden = plan.horizon === 1;
   at("differences-panel").hidden = plan.incumbent === null;
-  at("turns").replaceChildren(...plan.turns.map((turn) =>
-    make("li", `${clockTime(turn.at)}: ${turn.kind}, ${turn.words} (by ${turn.actor})`)));
+  at("changes").replaceChildren(...plan.changes.map((change) =>
+    make("li", `${clockTime(change.at)}: ${change.kind}, ${change.words} (by ${change.actor})`)));
 }
 
 function drawPromotion() {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from matrixrl.records import FloatArray, IntArray
-from matrixrl_serve.dashboard.words import label
-from matrixrl_serve.learning import Publication
+from matrixrl_serve.dashboard.event_text import label
+from matrixrl_serve.learner import Publication
 from matrixrl_serve.problem import ServedProblem, Space
 
 __all__ = ["ROWS", "SORTS", "Query", "StateTable"]
@@ -41,11 +41,7 @@ class Query:
 
 
 class StateTable:
-    """Pages of the states of a problem.
-
-    Args:
-        problem: The problem.
-    """
+    """Pages of the states of a problem."""
 
     def __init__(self, problem: ServedProblem) -> None:
         self._problem = problem

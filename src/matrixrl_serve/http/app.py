@@ -14,15 +14,13 @@ from fastapi.responses import Response
 
 from matrixrl import __version__
 from matrixrl.errors import MatrixRLError, StoreError
-from matrixrl_serve.access import Access, RateLimit
+from matrixrl_serve.access import Access
 from matrixrl_serve.dashboard import Dashboard
-from matrixrl_serve.http.asgi import Message, Receive, Send, error_body, refused
 from matrixrl_serve.http.dashboard import dashboard_routes
-from matrixrl_serve.http.gate import Gate
-from matrixrl_serve.http.lane import Lane
+from matrixrl_serve.http.guard import RequestGuard, error_body, refused
 from matrixrl_serve.http.read_routes import reading_routes
-from matrixrl_serve.http.write_routes import Doors, writing_routes
-from matrixrl_serve.runner import Service
+from matrixrl_serve.http.write_routes import RouteContext, decision_routes, describe_decisions, writing_routes
+from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedService
 
 __all__ = ["make_app"]
@@ -36,36 +34,33 @@ _DESCRIPTION = (
 )
 
 
-def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rate: float = 10_000.0) -> FastAPI:
+def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> FastAPI:
     """Return the application that serves a service.
 
     Args:
         service: The service, which the application does not close.
         hosts: Names under which it may be reached besides those of this machine.
-        rate: Requests a second that each token may send.
 
     >>> import tempfile
     >>> from matrixrl_serve.problem import ProblemFile
-    >>> with Service(ProblemFile(states=2, actions=2, horizon=2), tempfile.mkdtemp()) as service:
+    >>> with Service(ProblemFile(states=2, actions=2, horizon=2), tempfile.mkdtemp(), learning=False) as service:
     ...     app = make_app(service)
     >>> app.title
     'matrixrl serve'
     """
     access = Access(service.log)
-    doors = Doors(service.desk, access, RateLimit(rate), service.carry_out)
+    context = RouteContext(service.decisions, access, service.carry_out)
     dashboard = Dashboard(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         ending = lambda: app.state.end()  # noqa: E731
-        tasks = [asyncio.create_task(_keep_house(service, access, ending)), asyncio.create_task(_watch(dashboard))]
+        tasks = [asyncio.create_task(_maintain(service, access, ending)), asyncio.create_task(_watch(dashboard))]
         yield
         for task in tasks:
             task.cancel()
 
-    app = _Front(
-        doors,
-        hosts,
+    app = FastAPI(
         title="matrixrl serve",  # no name of the problem: /openapi.json needs no token
         description=_DESCRIPTION,
         version=__version__,
@@ -73,45 +68,38 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        routes=decision_routes(context),
     )
+    app.add_middleware(RequestGuard, hosts=hosts)
     app.state.access = access
     app.state.stopping = lambda: False
     app.state.end = lambda: None  # ends the process, where there is one to end
-    app.include_router(writing_routes(doors))
-    app.include_router(reading_routes(service, doors))
-    app.include_router(dashboard_routes(dashboard, doors, lambda: app.state.stopping()))
+    app.include_router(writing_routes(context))
+    app.include_router(reading_routes(service, context))
+    app.include_router(dashboard_routes(dashboard, context, lambda: app.state.stopping()))
     app.add_exception_handler(MatrixRLError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(404, _nothing_here)
     app.add_exception_handler(405, _nothing_here)
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            describe_decisions(described())
+        return described()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI documents it
     return app
 
 
-class _Front(FastAPI):
-    """An application behind the gate and the lane, which come before all that FastAPI puts around its routes.
-
-    Args:
-        doors: What requests need.
-        hosts: Names under which the service may be reached besides those of this machine.
-        settings: Keyword arguments of FastAPI.
-    """
-
-    def __init__(self, doors: Doors, hosts: Sequence[str], **settings: Any) -> None:
-        super().__init__(**settings)
-        self._first = Gate(Lane(super().__call__, doors=doors), hosts=hosts)
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        await self._first(scope, receive, send)
-
-
-async def _keep_house(service: Service | SharedService, access: Access, end: Callable[[], object]) -> None:
+async def _maintain(service: Service | SharedService, access: Access, end: Callable[[], object]) -> None:
     """Let overdue episodes time out, take notice of new and revoked tokens, and end a process that cannot go on."""
     while True:
         if service.writer.fatal is not None:
             end()
         try:
-            await asyncio.to_thread(service.keep_house, access)
+            await asyncio.to_thread(service.maintain, access)
         except StoreError as error:
             logger.error("the log cannot be used: %s", error)
         except Exception:  # time-outs and tokens are looked after as long as the service runs
@@ -138,6 +126,11 @@ async def _malformed(_: Request, error: Exception) -> Response:
     argument = str(first["loc"][-1])
     words = f"{argument} is invalid ({first['msg']}); got {first.get('input')!r}. Correct it."
     return Response(error_body(words, argument), 422, media_type="application/json")
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    body = error_body("the service failed; its standard error says why")
+    return Response(body, 500, {"connection": "close"}, "application/json")  # uvicorn closes it after an error
 
 
 async def _nothing_here(request: Request, error: Exception) -> Response:

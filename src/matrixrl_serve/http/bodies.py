@@ -1,4 +1,4 @@
-"""What requests say, as pydantic models: the shape is checked here, the content by the desk."""
+"""What requests say, as pydantic models: the shape is checked here, the content by `Decisions`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from matrixrl_serve.fold import EPISODE_NAME
+from matrixrl_serve.projection import EPISODE_NAME
 from matrixrl_serve.refusals import refusal
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import AsyncIterator, Callable
 from functools import cached_property
 
@@ -14,7 +13,7 @@ from matrixrl.pages.server import CONTENT_POLICY, event_stream
 from matrixrl_serve.dashboard import PAGES, SORTS, Dashboard
 from matrixrl_serve.dashboard.states import Query as StatesQuery
 from matrixrl_serve.errors import Denied, TooMany
-from matrixrl_serve.http.write_routes import Doors, authorization_of
+from matrixrl_serve.http.write_routes import RouteContext, authorization_of
 
 __all__ = ["dashboard_routes"]
 
@@ -23,17 +22,17 @@ _KEPT = {"cache-control": "private, max-age=86400"}  # it is large, and the same
 _POLICY = {"content-security-policy": CONTENT_POLICY}
 
 
-def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[], bool]) -> APIRouter:
+def dashboard_routes(dashboard: Dashboard, context: RouteContext, is_stopping: Callable[[], bool]) -> APIRouter:
     """Return the routes of the dashboard.
 
     The page and its files say nothing about the service; what it shows comes through /v1/stream and /v1/states.
 
     Args:
         dashboard: What is shown.
-        doors: Tokens and limits.
+        context: Tokens and limits.
         is_stopping: Function that says whether the server ends, so that open streams must end.
     """
-    router, files, streams = APIRouter(), _Files(), _Streams(dashboard, doors, is_stopping)
+    router, files, streams = APIRouter(), _Files(), _Streams(dashboard, context, is_stopping)
 
     @router.get("/", include_in_schema=False)
     def page() -> Response:
@@ -48,15 +47,12 @@ def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[
         return Response(files.script, media_type="text/javascript")
 
     @router.get("/dashboard/plotly.js", include_in_schema=False)
-    def plotly(request: Request) -> Response:
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            headers = {"content-encoding": "gzip", "vary": "accept-encoding"} | _KEPT
-            return Response(files.small_plotly, media_type="text/javascript", headers=headers)
+    def plotly() -> Response:
         return Response(files.plotly, media_type="text/javascript", headers=_KEPT)
 
     @router.get("/v1/stream", summary="What the dashboard shows, as server-sent events.", tags=["reading"])
     async def stream(request: Request) -> Response:
-        doors.reader(request)
+        context.reader(request)
         streams.check()
         return StreamingResponse(streams.of(authorization_of(request)), media_type="text/event-stream")
 
@@ -69,7 +65,7 @@ def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[
         descending: bool = False,
         page: int = Query(0, ge=0, description="Page of 50 states, counted from 0."),
     ) -> JSONResponse:
-        doors.reader(request)
+        context.reader(request)
         choice("sort", sort, SORTS)
         return JSONResponse(dashboard.states(StatesQuery(stage, search, sort, descending, page)))  # once it is durable
 
@@ -95,16 +91,12 @@ class _Files:
     def plotly(self) -> str:
         return PAGES.plotly_script()
 
-    @cached_property
-    def small_plotly(self) -> bytes:
-        return gzip.compress(self.plotly.encode(), 6)
-
 
 class _Streams:
     """Open streams; one whose token is revoked ends."""
 
-    def __init__(self, dashboard: Dashboard, doors: Doors, is_stopping: Callable[[], bool]) -> None:
-        self._feed, self._doors, self._is_stopping = dashboard.feed, doors, is_stopping
+    def __init__(self, dashboard: Dashboard, context: RouteContext, is_stopping: Callable[[], bool]) -> None:
+        self._feed, self._context, self._is_stopping = dashboard.feed, context, is_stopping
         self._n_open = 0
 
     def check(self) -> None:
@@ -117,7 +109,7 @@ class _Streams:
 
         def is_over() -> bool:
             try:
-                self._doors.allowed(authorization, "read")
+                self._context.actor(authorization, "read")
             except Denied:
                 return True
             return self._is_stopping()

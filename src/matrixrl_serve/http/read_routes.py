@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,13 @@ from starlette.background import BackgroundTask
 from matrixrl import __version__
 from matrixrl.checks import choice
 from matrixrl_serve.export import export
-from matrixrl_serve.fold import EpisodeState
-from matrixrl_serve.http.metrics import metrics_text
-from matrixrl_serve.http.write_routes import Doors
+from matrixrl_serve.http.write_routes import RouteContext
 from matrixrl_serve.log import KINDS
+from matrixrl_serve.problem import MODES
+from matrixrl_serve.projection import EpisodeState
 
 if TYPE_CHECKING:
-    from matrixrl_serve.runner import Service
+    from matrixrl_serve.service import Service
     from matrixrl_serve.shared import SharedService
 
 __all__ = ["reading_routes"]
@@ -29,12 +30,12 @@ _MOST = 1000
 _LAST = 2**63 - 1  # of the numbers that a database holds
 
 
-def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
+def reading_routes(service: Service | SharedService, context: RouteContext) -> APIRouter:
     """Return the routes of requests that change nothing.
 
     What they read in memory is shown once it is durable.
     """
-    router, desk, problem = APIRouter(tags=["reading"]), service.desk, service.problem
+    router, decisions, problem = APIRouter(tags=["reading"]), service.decisions, service.problem
 
     def durable(content: dict[str, Any]) -> JSONResponse:
         service.settle()
@@ -42,15 +43,15 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
 
     @router.get("/v1/certificate", summary="What is proven about the recommended policy and the best one.")
     def certificate(request: Request) -> JSONResponse:
-        doors.reader(request)
-        newest = desk.newest
+        context.reader(request)
+        newest = decisions.newest
         report = newest.report
         return durable({"plan": newest.version, **report["certificate"], "assumptions": report["assumptions"]})
 
     @router.get("/v1/policy", summary="The recommended policy: one action for each stage and state.")
     def policy(request: Request) -> JSONResponse:
-        doors.reader(request)
-        newest, decode = desk.newest, problem.actions.decode
+        context.reader(request)
+        newest, decode = decisions.newest, problem.actions.decode
         table = [[decode(action) for action in row[: problem.states.size]] for row in newest.recommended.tolist()]
         return durable({"plan": newest.version, "policy": table, "certificate": newest.report["certificate"]})
 
@@ -58,39 +59,39 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     def values(
         request: Request, after: int = Query(0, ge=0, le=_LAST), limit: int = Query(_MOST, ge=1, le=_MOST)
     ) -> JSONResponse:
-        doors.reader(request)
+        context.reader(request)
         rows = service.log.page(after, limit=limit, kinds=["planned"])
         found = [{"seq": row.seq, "at": row.at, **_of_plan(row.body)} for row in rows]
         return JSONResponse({"values": found})
 
     @router.get("/v1/alarm", summary="Whether the data contradict the assumptions, in words.")
     def alarm(request: Request) -> JSONResponse:
-        doors.reader(request)
-        return durable({"alarm": desk.book.alarm, "guarantee": desk.newest.report["guarantee"]})
+        context.reader(request)
+        return durable({"alarm": decisions.projection.alarm, "guarantee": decisions.newest.report["guarantee"]})
 
     @router.get("/v1/mode", summary="The mode, and what is proven about the incumbent.")
     def mode(request: Request) -> JSONResponse:
-        doors.reader(request)
-        found = {"mode": desk.book.mode, "promote": problem.file.promote}
-        return durable({**found, "comparison": desk.newest.report["comparison"]})
+        context.reader(request)
+        found = {"mode": decisions.projection.mode, "promote": problem.file.promote}
+        return durable({**found, "comparison": decisions.newest.report["comparison"]})
 
     @router.get("/v1/problem", summary="The problem file.")
     async def problem_file(request: Request) -> JSONResponse:
-        doors.reader(request)
+        context.reader(request)
         return JSONResponse({"digest": problem.file.digest, "problem": problem.file.model_dump()})
 
     @router.get("/v1/episodes", summary="Open episodes, the oldest first.")
     async def episodes(request: Request, limit: int = Query(_MOST, ge=1, le=_MOST)) -> JSONResponse:
-        doors.reader(request)
-        some = [one.summary() for one in list(desk.book.episodes.values())[:limit]]
-        counts = {"n_open": len(desk.book.episodes), "held_back": desk.book.n_held_back}
-        await desk.latest.durable()
+        context.reader(request)
+        some = [one.summary() for one in list(decisions.projection.episodes.values())[:limit]]
+        counts = {"n_open": len(decisions.projection.episodes), "held_back": decisions.projection.n_held_back}
+        await decisions.latest.durable()
         return JSONResponse({**counts, "episodes": some})
 
     @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")
     def episode(request: Request, episode: str) -> JSONResponse:
-        doors.reader(request)
-        return durable(_long(desk.find(episode), service))
+        context.reader(request)
+        return durable(_long(decisions.find(episode), service))
 
     @router.get("/v1/events", summary="The log itself; states and actions count from 0.")
     def events(
@@ -99,14 +100,14 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
         limit: int = Query(100, ge=1, le=_MOST),
         kind: str | None = None,
     ) -> JSONResponse:
-        doors.reader(request)
+        context.reader(request)
         kinds = None if kind is None else [choice("kind", kind, KINDS)]
         rows = service.log.page(after, limit=limit, kinds=kinds)
         return JSONResponse({"events": [row.as_dict() for row in rows]})
 
     @router.get("/v1/export", summary="All finished episodes as a file; format=minari:NAME writes a data set here.")
     def export_file(request: Request, format: str = "csv") -> Response:
-        doors.reader(request, "admin" if format.startswith("minari:") else "read")
+        context.reader(request, "admin" if format.startswith("minari:") else "read")
         if format.startswith("minari:"):
             return JSONResponse({"steps": export(service.log, problem, format), "dataset": format})
         ending = choice("format", format, _FORMATS, remedy="Or minari: and the name of a new data set.")
@@ -118,8 +119,8 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
 
     @router.get("/metrics", summary="Metrics in the text format of Prometheus.")
     def metrics(request: Request) -> PlainTextResponse:
-        doors.reader(request)
-        text = metrics_text(service)
+        context.reader(request)
+        text = "\n".join(_metrics(service)) + "\n"
         service.settle()
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
@@ -153,3 +154,38 @@ def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, 
             entry["terminated"] = told.terminated
         steps.append(entry)
     return episode.summary() | {"steps": steps}
+
+
+def _metrics(service: Service | SharedService) -> Iterator[str]:
+    """Yield the lines of the metrics of a service in the text format of Prometheus."""
+    decisions, projection = service.decisions, service.decisions.projection
+    certificate, report = decisions.newest.report["certificate"], decisions.newest.report
+    yield from _metric("events_total", "counter", "Events of the log.", projection.counts, label="kind")
+    yield from _metric("open_episodes", "gauge", "Episodes that are open.", len(projection.episodes))
+    held = "Episodes that are over, and wait until an older one is over too."
+    yield from _metric("held_back_episodes", "gauge", held, projection.n_held_back)
+    yield from _metric("repeated_requests_total", "counter", "Requests that had been answered.", decisions.n_repeated)
+    yield from _metric("commits_total", "counter", "Transactions since the start.", service.writer.n_commits)
+    yield from _metric("plan_version", "gauge", "Version of the newest plan.", projection.plan)
+    yield from _metric("learned_episodes", "gauge", "Episodes behind the newest plan.", report["episodes"])
+    yield from _metric("learner_behind_events", "gauge", "Events that the learner has not seen.", service.n_behind)
+    yield from _metric("learner_running", "gauge", "Whether the learner runs.", int(service.failure is None))
+    yield from _metric("value_lower", "gauge", "Lower bound of the recommended policy.", certificate["lower"])
+    yield from _metric("value_upper", "gauge", "Upper bound of the best policy.", certificate["upper"])
+    yield from _metric("proven", "gauge", "Whether the bounds are proven.", int(certificate["guarantee"]["holds"]))
+    yield from _metric("alarm", "gauge", "Whether an alarm was raised.", int(projection.alarm is not None))
+    yield from _metric(
+        "mode", "gauge", "The present mode.", {m: int(m == projection.mode) for m in MODES}, label="mode"
+    )
+
+
+def _metric(
+    name: str, kind: str, words: str, value: float | dict[str, int], *, label: str | None = None
+) -> Iterator[str]:
+    full = f"matrixrl_{name}"
+    yield f"# HELP {full} {words}"
+    yield f"# TYPE {full} {kind}"
+    if isinstance(value, dict):
+        yield from (f'{full}{{{label}="{key}"}} {number}' for key, number in value.items())
+    else:
+        yield f"{full} {value}"

@@ -11,17 +11,16 @@ from collections.abc import Callable, Sequence
 
 import uvicorn
 
-from matrixrl.checks import choice, fail, number
+from matrixrl.checks import choice, fail
 from matrixrl.errors import StoreError
 from matrixrl.interrupts import ending_in_order
 from matrixrl.pages.server import open_socket
 from matrixrl_serve.access import list_tokens
 from matrixrl_serve.http.app import make_app
-from matrixrl_serve.http.protocol import BoundedProtocol, most_connections
 from matrixrl_serve.log import EventLog
-from matrixrl_serve.log.addresses import is_address
+from matrixrl_serve.log.postgres import is_address
 from matrixrl_serve.problem import ProblemFile
-from matrixrl_serve.runner import Service
+from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedLearner, SharedService
 
 __all__ = ["ROLES", "serve"]
@@ -38,6 +37,7 @@ _NO_DEFAULT = (
     "the problem file has a time_out and no default_reward: an episode whose outcome does not come in time is "
     "abandoned, and what is proven ends with it; add default_reward if a time-out is an outcome of its own"
 )
+_MOST_CONNECTIONS = 1000
 _GRACE = 5  # seconds that open requests have at the end
 
 
@@ -48,7 +48,6 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8799,
     allow_hosts: Sequence[str] = (),
-    rate: float = 10_000.0,
     role: str = "all",
     announce: Callable[[str], object] | None = None,
 ) -> None:
@@ -60,7 +59,6 @@ def serve(
         host: Address to listen on; another one than this machine's own needs tokens.
         port: Port; 0 chooses a free one.
         allow_hosts: Names in Host headers besides those of this machine.
-        rate: Requests a second that each token may send.
         role: With a database, "web" answers, "learner" learns if no other process does, and "all" does both.
         announce: Function that is called once with words about the address.
 
@@ -68,7 +66,6 @@ def serve(
         InvalidInput: The address is open to other machines, and there is no token.
         StoreError: The log cannot be used, or memory is not what it says any more: the process must start again.
     """
-    number("--rate", rate, low=1.0, remedy="Requests a second.")
     choice("--role", role, ROLES)
     if role == "learner":
         return _learn(problem, data, announce)
@@ -80,18 +77,18 @@ def serve(
         elif service.problem.file.default_reward is None:
             logger.warning("%s", _NO_DEFAULT)
         with open_socket(port, host) as listener:
-            app = make_app(service, hosts=[*allow_hosts, host], rate=rate)
+            app = make_app(service, hosts=[*allow_hosts, host])
             config = uvicorn.Config(
                 app,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                http=BoundedProtocol,
+                http="httptools",
                 ws="none",
                 proxy_headers=False,  # who sends a request is known by its token, not by its address
                 timeout_graceful_shutdown=_GRACE,
                 timeout_keep_alive=60,
-                backlog=most_connections() // 4,  # that many are accepted before any of them is counted
+                limit_concurrency=_MOST_CONNECTIONS,
             )
             server = uvicorn.Server(config)
             app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
@@ -111,7 +108,7 @@ def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str
     if is_address(data):
         return SharedService(problem, str(data), learning=role == "all")
     _check_role(role)
-    return Service(problem, data, apart=True)
+    return Service(problem, data)
 
 
 def _learn(problem: ProblemFile | None, data: str | os.PathLike[str], announce: Callable[[str], object] | None) -> None:

@@ -8,50 +8,52 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json
+from starlette.routing import BaseRoute, Route
 
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, MatrixRLError
-from matrixrl_serve.access import Access, RateLimit
-from matrixrl_serve.desk import Answer, Closed, Desk, Opened, Recorded, Reply
+from matrixrl_serve.access import Access
+from matrixrl_serve.decisions import Answer, Closed, Decisions, Opened, Recorded, Reply
 from matrixrl_serve.errors import status_of
 from matrixrl_serve.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
+from matrixrl_serve.http.guard import Message, Receive, Send, refused, respond
 from matrixrl_serve.log import Commit
 
-__all__ = ["COMMANDS", "KEY", "Command", "Doors", "answered", "authorization_of", "dumped", "writing_routes"]
+__all__ = [
+    "COMMANDS",
+    "Command",
+    "RouteContext",
+    "authorization_of",
+    "decision_routes",
+    "describe_decisions",
+    "writing_routes",
+]
 
-KEY = "idempotency-key"
+_REFERENCE = "#/components/schemas/{model}"
 
 
 @dataclass(frozen=True)
-class Doors:
+class RouteContext:
     """What the routes of a service need.
 
     Attributes:
-        desk: The desk.
+        decisions: What answers requests.
         access: Tokens.
-        limit: Limit of requests.
         carry_out: Function of the service that decides a request, and returns its answer once it is durable.
     """
 
-    desk: Desk
+    decisions: Decisions
     access: Access
-    limit: RateLimit
     carry_out: Callable[[Callable[[], tuple[Any, Commit | None]]], Awaitable[Any]]
-
-    def actor(self, authorization: str, *scopes: str) -> str:
-        """Return who sends a request with a header, or refuse it."""
-        found = self.allowed(authorization, *scopes)
-        self.limit.take(found)
-        return found
 
     def reader(self, request: Request, scope: str = "read") -> str:
         """Return who sends a request that needs a scope, or refuse it."""
         return self.actor(authorization_of(request), scope)
 
-    def allowed(self, authorization: str, *scopes: str) -> str:
-        """Return who sends a request, without counting it."""
+    def actor(self, authorization: str, *scopes: str) -> str:
+        """Return who sends a request with a header, or refuse it."""
         kind, _, secret = authorization.partition(" ")
         return self.access.actor(secret.strip() if kind.lower() == "bearer" and secret else None, scopes)
 
@@ -63,88 +65,118 @@ class Command:
     Attributes:
         model: Its body.
         scope: Scope that it needs.
-        run: Function of the desk, the actor, the name of the episode and the body that returns the reply.
+        run: Method of `Decisions`; its keyword arguments are the fields of the body.
         answer: Record of the answer.
         words: What it does.
     """
 
     model: type[BaseModel]
     scope: str
-    run: Callable[[Desk, str, str | None, Any], Reply]
+    run: Callable[..., Reply]
     answer: type
     words: str
 
-
-def _open(desk: Desk, actor: str, name: str | None, body: OpenBody) -> Reply:
-    return desk.open(actor, episode=body.episode if name is None else name, key=body.key)
-
-
-def _ask(desk: Desk, actor: str, name: str | None, body: AskBody) -> Reply:
-    return desk.ask(actor, _named(name), state=body.state, allowed=body.allowed, step=body.step, key=body.key)
-
-
-def _tell(desk: Desk, actor: str, name: str | None, body: TellBody) -> Reply:
-    return desk.tell(
-        actor,
-        _named(name),
-        reward=body.reward,
-        next_state=body.next_state,
-        terminated=body.terminated,
-        state=body.state,
-        action=body.action,
-        step=body.step,
-        key=body.key,
-    )
-
-
-def _end(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return desk.end(actor, _named(name), key=body.key)
-
-
-def _abandon(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return desk.abandon(actor, _named(name), key=body.key)
-
-
-def _time_out(desk: Desk, actor: str, name: str | None, body: CloseBody) -> Reply:
-    return desk.time_out(actor, _named(name), key=body.key)
-
-
-def _named(name: str | None) -> str:
-    if name is None:
-        fail("episode", "must be given", "nothing", "Give the name of an open episode.")
-    return name
+    def reply(self, decisions: Decisions, actor: str, episode: str | None, body: BaseModel) -> Reply:
+        """Decide the request of an actor about an episode; one that opens it has its name in the body."""
+        if self.model is OpenBody:
+            return self.run(decisions, actor, **dict(body))
+        if episode is None:
+            fail("episode", "must be given", "nothing", "Give the name of an open episode.")
+        return self.run(decisions, actor, episode, **dict(body))
 
 
 COMMANDS = {
-    "open": Command(OpenBody, "ask", _open, Opened, "Open an episode, which keeps the present plan until its end."),
-    "ask": Command(AskBody, "ask", _ask, Answer, "Ask what to do in a state; the same question has the same answer."),
-    "tell": Command(
-        TellBody, "tell", _tell, Recorded, "Report the outcome of a step: late, in any order, and twice if in doubt."
+    "open": Command(
+        OpenBody, "ask", Decisions.open, Opened, "Open an episode, which keeps the present plan until its end."
     ),
-    "end": Command(CloseBody, "tell", _end, Closed, "End an episode before its last step."),
-    "abandon": Command(CloseBody, "tell", _abandon, Closed, "Forget an episode; what is proven may end with it."),
+    "ask": Command(
+        AskBody, "ask", Decisions.ask, Answer, "Ask what to do in a state; the same question has the same answer."
+    ),
+    "tell": Command(
+        TellBody,
+        "tell",
+        Decisions.tell,
+        Recorded,
+        "Report the outcome of a step: late, in any order, and twice if in doubt.",
+    ),
+    "end": Command(CloseBody, "tell", Decisions.end, Closed, "End an episode before its last step."),
+    "abandon": Command(
+        CloseBody, "tell", Decisions.abandon, Closed, "Forget an episode; what is proven may end with it."
+    ),
     "time_out": Command(
-        CloseBody, "tell", _time_out, Closed, "Close an episode whose outcomes do not come, with the default reward."
+        CloseBody,
+        "tell",
+        Decisions.time_out,
+        Closed,
+        "Close an episode whose outcomes do not come, with the default reward.",
     ),
 }
 
 
-def writing_routes(doors: Doors) -> APIRouter:
-    """Return the routes of requests that change something; each is acknowledged once it is durable."""
-    router, desk = APIRouter(), doors.desk
+class _DecisionRoute:
+    """ASGI endpoint of a request about an episode; one of FastAPI takes twice the time.
+
+    Args:
+        context: What it needs.
+        command: What is requested.
+    """
+
+    def __init__(self, context: RouteContext, command: Command) -> None:
+        self._context, self._command = context, command
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request once it is durable."""
+        authorization, key = "", None
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                authorization = value.decode("latin-1")
+            elif name == b"idempotency-key":
+                key = value.decode("latin-1")
+        data = (await receive()).get("body", b"")  # the guard has read it whole
+        context, command, episode = self._context, self._command, scope["path_params"].get("episode")
+        try:
+            actor = context.actor(authorization, command.scope)
+            body = parsed(command.model, data)
+            if key is not None:
+                body = parsed(command.model, body.model_dump() | {"key": key})
+            answer = await context.carry_out(lambda: command.reply(context.decisions, actor, episode, body))
+        except MatrixRLError as error:
+            return await respond(send, *refused(error))
+        return await respond(send, 200, _dumped(answer))
+
+
+def decision_routes(context: RouteContext) -> list[BaseRoute]:
+    """Return the routes of requests about episodes; each is acknowledged once it is durable."""
+    return [Route(_path(name), _DecisionRoute(context, one), methods=["POST"]) for name, one in COMMANDS.items()]
+
+
+def describe_decisions(openapi: dict[str, Any]) -> None:
+    """Add these routes to a description in the form of OpenAPI, and what the requests of batches refer to."""
+    schemas = openapi["components"]["schemas"]
+    schemas.update(BatchBody.model_json_schema(ref_template=_REFERENCE)["$defs"])
     for name, command in COMMANDS.items():
-        path = "/v1/episodes" if name == "open" else f"/v1/episodes/{{episode}}/{name.replace('_', '-')}"
-        router.add_api_route(
-            path,
-            _handler(doors, command),
-            methods=["POST"],
-            summary=command.words,
-            operation_id=name,
-            openapi_extra=_documented(command.model),
-            responses={200: {"model": command.answer}},
-            response_class=Response,
-            tags=["decisions"],
-        )
+        answer = TypeAdapter(command.answer).json_schema(ref_template=_REFERENCE)
+        schemas.update(answer.pop("$defs", {}))
+        described = {"description": "Successful Response", "content": {"application/json": {"schema": answer}}}
+        entry: dict[str, Any] = {
+            "tags": ["decisions"],
+            "summary": command.words,
+            "operationId": name,
+            "responses": {"200": described},
+        }
+        if name != "open":
+            named = {"name": "episode", "in": "path", "required": True, "schema": {"type": "string"}}
+            entry["parameters"] = [named]
+        openapi["paths"].setdefault(_path(name), {})["post"] = entry | _documented(command.model)
+
+
+def _path(name: str) -> str:
+    return "/v1/episodes" if name == "open" else f"/v1/episodes/{{episode}}/{name.replace('_', '-')}"
+
+
+def writing_routes(context: RouteContext) -> APIRouter:
+    """Return the routes of batches and of the mode; each is acknowledged once it is durable."""
+    router, decisions = APIRouter(), context.decisions
 
     @router.post(
         "/v1/batch",
@@ -155,11 +187,10 @@ def writing_routes(doors: Doors) -> APIRouter:
     )
     async def batch(request: Request) -> Response:
         authorization = authorization_of(request)
-        actor = doors.actor(authorization, "ask", "tell")
+        actor = context.actor(authorization, "ask", "tell")
         body = parsed(BatchBody, await request.body())
-        doors.limit.take(actor, len(body.requests))
-        results = await doors.carry_out(lambda: _batch(doors, actor, authorization, body))
-        return Response(dumped({"results": results}), media_type="application/json")
+        results = await context.carry_out(lambda: _batch(context, actor, authorization, body))
+        return Response(_dumped({"results": results}), media_type="application/json")
 
     @router.post(
         "/v1/mode",
@@ -169,66 +200,36 @@ def writing_routes(doors: Doors) -> APIRouter:
         tags=["administration"],
     )
     async def mode(request: Request) -> Response:
-        actor = doors.reader(request, "admin")
+        actor = context.reader(request, "admin")
         body = parsed(ModeBody, await request.body())
 
         def change() -> tuple[str, Commit]:
-            commit = desk.set_mode(actor, body.mode, body.reason)
-            return desk.book.mode, commit
+            commit = decisions.set_mode(actor, body.mode, body.reason)
+            return decisions.projection.mode, commit
 
-        found = await doors.carry_out(change)
-        return Response(dumped({"mode": found}), media_type="application/json")
+        found = await context.carry_out(change)
+        return Response(_dumped({"mode": found}), media_type="application/json")
 
     return router
 
 
-async def answered(
-    doors: Doors, command: Command, episode: str | None, authorization: str, key: str | None, data: bytes
-) -> bytes:
-    """Return the answer to a request about an episode as JSON, once it is durable.
-
-    Args:
-        doors: What it needs.
-        command: What is requested.
-        episode: Name of the episode in the path.
-        authorization: Header with the token; may be empty.
-        key: Header with the idempotency key.
-        data: Body.
-
-    Raises:
-        MatrixRLError: The request is refused.
-    """
-    actor = doors.actor(authorization, command.scope)
-    body = parsed(command.model, data)
-    if key is not None:
-        body = parsed(command.model, body.model_dump() | {"key": key})
-    return dumped(await doors.carry_out(lambda: command.run(doors.desk, actor, episode, body)))
-
-
-def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tuple[list[dict[str, Any]], Commit]:
+def _batch(
+    context: RouteContext, actor: str, authorization: str, body: BatchBody
+) -> tuple[list[dict[str, Any]], Commit]:
     """Return the results of many requests, and the last transaction, which is durable after all that they depend on."""
     results: list[dict[str, Any]] = []
     for item in body.requests:
         try:
             command = COMMANDS[item.do]
-            doors.allowed(authorization, command.scope)
+            context.actor(authorization, command.scope)
             named = {"episode": item.episode} if item.do == "open" else {}
             own = parsed(command.model, (item.model_extra or {}) | named)
-            reply = command.run(doors.desk, actor, item.episode, own)
+            reply = command.reply(context.decisions, actor, item.episode, own)
             results.append({"status": 200, "body": reply.answer})
         except MatrixRLError as error:
             argument = error.argument if isinstance(error, InvalidInput) else None
             results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
-    return results, doors.desk.latest
-
-
-def _handler(doors: Doors, command: Command) -> Callable[..., Any]:
-    async def handle(request: Request) -> Response:
-        episode, key = request.path_params.get("episode"), request.headers.get(KEY)
-        found = await answered(doors, command, episode, authorization_of(request), key, await request.body())
-        return Response(found, media_type="application/json")
-
-    return handle
+    return results, context.decisions.latest
 
 
 def authorization_of(request: Request) -> str:
@@ -236,13 +237,13 @@ def authorization_of(request: Request) -> str:
     return request.headers.get("authorization", "")
 
 
-def dumped(data: object) -> bytes:
+def _dumped(data: object) -> bytes:
     """Return records and plain data as JSON."""
     return to_json(data, inf_nan_mode="null")
 
 
 def _documented(model: type[BaseModel]) -> dict[str, Any]:
     """Return the description of a body for OpenAPI."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema = model.model_json_schema(ref_template=_REFERENCE)
     schema.pop("$defs", None)
     return {"requestBody": {"content": {"application/json": {"schema": schema}}, "required": True}}

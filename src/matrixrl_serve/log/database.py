@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from matrixrl.checks import file_path
 from matrixrl.errors import StoreError
-from matrixrl_serve.log.addresses import is_address, shown_place
-from matrixrl_serve.log.postgres import create_tables, make_engine
+from matrixrl_serve.log.postgres import create_tables, is_address, make_engine, shown_place
 from matrixrl_serve.log.tables import metadata
 
 __all__ = ["FILE", "failing", "open_database"]

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from matrixrl.errors import StoreError
 from matrixrl_serve.errors import went_back
-from matrixrl_serve.log.addresses import shown_place
 from matrixrl_serve.log.database import failing, open_database
 from matrixrl_serve.log.events import FIRST_DIGEST, KINDS, Event
+from matrixrl_serve.log.postgres import shown_place
 from matrixrl_serve.log.tables import CLOSED, OPENED, STEPS, event_of, events, row_of
 from matrixrl_serve.log.writer import Refused
 

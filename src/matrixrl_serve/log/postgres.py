@@ -1,7 +1,8 @@
-"""A log in PostgreSQL: connections, and the locks by which processes take turns."""
+"""A log in PostgreSQL: addresses, connections, and the locks by which processes write one after another."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,13 +10,66 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from matrixrl.errors import MissingExtra
-from matrixrl_serve.log.addresses import parsed_address
+from matrixrl.checks import fail
+from matrixrl.errors import InvalidInput, MissingExtra
 from matrixrl_serve.log.events import Event
-from matrixrl_serve.log.shared_tables import shared_metadata
-from matrixrl_serve.log.tables import event_of, events, metadata, row_of
+from matrixrl_serve.log.tables import event_of, events, metadata, row_of, shared_metadata
 
-__all__ = ["LEARN", "SCHEMA", "appending", "create_tables", "events_from", "insert", "make_engine"]
+__all__ = [
+    "LEARN",
+    "SCHEMA",
+    "appending",
+    "create_tables",
+    "events_from",
+    "insert",
+    "is_address",
+    "make_engine",
+    "parsed_address",
+    "shown_place",
+]
+
+_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+_FORM = "Write postgresql://USER@HOST:PORT/DATABASE, and characters such as @ in a password as %40."
+
+
+def is_address(data: str | os.PathLike[str]) -> bool:
+    """Say whether the place of a log is the address of a database, and not a directory."""
+    return isinstance(data, str) and "://" in data
+
+
+def parsed_address(address: str) -> sa.URL:
+    """Return the address of a PostgreSQL database.
+
+    No message shows any of it: what looks like a host may be part of a password.
+
+    Raises:
+        InvalidInput: It is none.
+
+    >>> parsed_address("postgresql://shop@db.example/shop").host
+    'db.example'
+    """
+    if address.partition("://")[0] not in _SCHEMES:
+        fail("data", "must be a directory, or begin with postgresql://", "another address", _FORM)
+    if address.count("@") > 1:
+        fail("data", "must have at most one @", "an address with several", _FORM)
+    try:
+        return sa.make_url(address).set(drivername="postgresql+psycopg")
+    except (sa.exc.SQLAlchemyError, ValueError):
+        raise InvalidInput(f"data must be the address of a PostgreSQL database; got another text. {_FORM}") from None
+
+
+def shown_place(data: str | os.PathLike[str]) -> str:
+    """Return the place of a log for messages: an address without password and parameters.
+
+    >>> shown_place("postgresql://shop:secret@db.example/shop?sslpassword=secret")
+    'postgresql://shop@db.example/shop'
+    """
+    if not isinstance(data, str) or not is_address(data):
+        return os.fspath(data)
+    url = parsed_address(data)
+    bare = sa.URL.create("postgresql", url.username, None, url.host, url.port, url.database)
+    return bare.render_as_string(hide_password=True)
+
 
 _CREATE, _APPEND, LEARN = 0x6D617401, 0x6D617402, 0x6D617403
 """First keys of the advisory locks."""

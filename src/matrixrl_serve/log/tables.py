@@ -1,4 +1,4 @@
-"""Tables of the database, the same for SQLite and PostgreSQL."""
+"""Tables of the database; PostgreSQL has two more, for plans and checkpoints that one process makes for all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,40 @@ import sqlalchemy as sa
 
 from matrixrl_serve.log.events import Event
 
-__all__ = ["CLOSED", "OPENED", "STEPS", "event_of", "events", "metadata", "row_of", "tokens"]
+__all__ = [
+    "CLOSED",
+    "OPENED",
+    "STEPS",
+    "checkpoints",
+    "event_of",
+    "events",
+    "metadata",
+    "plans",
+    "row_of",
+    "shared_metadata",
+    "tokens",
+]
+
+shared_metadata = sa.MetaData()
+
+plans = sa.Table(
+    "plans",
+    shared_metadata,
+    sa.Column("version", sa.BigInteger(), primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger(), nullable=False),
+    sa.Column("tables", sa.LargeBinary(), nullable=False),
+)
+"""Tables of the plans that open episodes have, and of the newest one; `seq` is the event that published it."""
+
+checkpoints = sa.Table(
+    "checkpoints",
+    shared_metadata,
+    sa.Column("seq", sa.BigInteger(), primary_key=True, autoincrement=False),
+    sa.Column("agent", sa.LargeBinary(), nullable=False),
+    sa.Column("state", sa.LargeBinary(), nullable=False),
+)
+"""The newest checkpoints: the two files of each."""
+
 
 metadata = sa.MetaData()
 

@@ -7,12 +7,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl_serve.log.events import Draft, Event, chained
 
-__all__ = ["Commit", "Refused", "Taker", "Writer"]
+if TYPE_CHECKING:
+    from matrixrl_serve.log.event_log import EventLog
+
+__all__ = ["Commit", "EventWriter", "Refused", "Writer"]
 
 logger = logging.getLogger("matrixrl_serve")
 _PAUSES = (0.1, 0.2, 0.5, 1.0)  # seconds before the next attempt, after so many that failed in a row
@@ -22,17 +25,7 @@ class Refused(StoreError):
     """The database does not take an event beside those that it has, now or later."""
 
 
-class Sink(Protocol):
-    """What a writer writes to."""
-
-    def append(self, rows: Sequence[Event]) -> None:
-        """Write events durably."""
-
-    def last(self) -> tuple[int, str]:
-        """Return number and digest of the last event."""
-
-
-class Taker(Protocol):
+class EventWriter(Protocol):
     """What gives events their place in a log."""
 
     @property
@@ -133,7 +126,7 @@ class Writer:
     """
 
     def __init__(
-        self, log: Sink, *, clock: Callable[[], float] = time.time, on_commit: Callable[[], None] | None = None
+        self, log: EventLog, *, clock: Callable[[], float] = time.time, on_commit: Callable[[], None] | None = None
     ) -> None:
         self._log, self._clock, self._on_commit = log, clock, on_commit
         self._seq, self._digest = log.last()

@@ -8,7 +8,7 @@ import numpy as np
 
 from matrixrl.agents import MatrixRL
 from matrixrl.algorithms.registry import setting_names
-from matrixrl.checks import choice, fail, integer, shaped, shown
+from matrixrl.checks import choice, fail, shaped, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
 from matrixrl.problems import Task
@@ -38,9 +38,6 @@ _LARGEST_GROUP = 2.0**53 - 1.0
 
 class ServedProblem:
     """Everything that follows from a problem file.
-
-    Args:
-        file: The checked keys.
 
     Attributes:
         states: States as applications name them.
@@ -244,8 +241,3 @@ def _checked_settings(given: dict[str, Any]) -> dict[str, Any]:
 
 def _row_of(what: str) -> str:
     return f"Give one row of A {what} for each state."
-
-
-def stage_number(horizon: int, step: Any) -> int:
-    """Return the number of a step, counted from 0."""
-    return integer("step", step, low=0, high=horizon - 1, remedy="Steps count from 0.")

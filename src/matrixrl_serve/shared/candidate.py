@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from matrixrl.errors import CheckpointError, StoreError
+from matrixrl.errors import StoreError
 from matrixrl.threads import limited_threads
 from matrixrl_serve.errors import WentBack
-from matrixrl_serve.learning import Learner
-from matrixrl_serve.learning.follower import Follower
-from matrixrl_serve.learning.restore import OtherResult, follower_of, news_of, restored_learner
-from matrixrl_serve.log import Event, EventLog
-from matrixrl_serve.log.events import FIRST_DIGEST, canonical
+from matrixrl_serve.learner import Learner, Publication
+from matrixrl_serve.learner.loop import LearnerLoop
+from matrixrl_serve.learner.restore import Follower, OtherResult, follower_of, news_of
+from matrixrl_serve.log import Draft, EventLog
 from matrixrl_serve.log.postgres import make_engine
 from matrixrl_serve.problem import ServedProblem
-from matrixrl_serve.shared.checkpoints import StoredCheckpoints
-from matrixrl_serve.shared.election import Deposed, Leadership
-from matrixrl_serve.shared.publisher import publish
+from matrixrl_serve.shared.leadership import Leadership, publish
+from matrixrl_serve.shared.storage import StoredCheckpoints
 
 __all__ = ["Candidate"]
 
@@ -57,7 +55,7 @@ class Candidate:
         self._on_lead = on_lead
         self._closing, self._news = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._last_checkpoint, self._is_warm, self._follows = 0, False, follows
+        self._is_warm, self._follows = False, follows
         self._standby: Follower | None = None
         self.learner: Learner | None = None
         """The learner while this process has the lock; else None."""
@@ -100,18 +98,22 @@ class Candidate:
             return
         try:
             standby, self._standby = self._standby, None
-            learner = restored_learner(self._log, self._checkpoints, self._problem, standby)
-            self._last_checkpoint = max(self._checkpoints.numbers(), default=0)
-            self.learner = learner
+            checkpoints = StoredCheckpoints(self._log, leadership)
+
+            def publish_own(publication: Publication, drafts: Sequence[Draft]) -> int:
+                return publish(leadership, publication, drafts, self._problem, loop.learner.projection)
+
+            loop = LearnerLoop(self._log, self._problem, checkpoints, publish_own, every=self._every, follower=standby)
+            self.learner = loop.learner
             if self._on_lead is not None:
-                self._on_lead(learner.book.seq)
+                self._on_lead(loop.seq)
             while not self._closing.is_set():
-                self._learn(leadership, learner)
-                if learner.book.seq - self._last_checkpoint >= self._every:
-                    self._save(leadership, learner)
+                leadership.check()
+                loop.learn(self._log.last()[0])
+                loop.save_if_due()
                 self._news.wait(_WAIT)
-            self._read(learner)
-            self._save(leadership, learner)
+            loop.catch_up(self._log.last()[0])
+            loop.save()
         finally:
             self.learner = None
             leadership.close()
@@ -126,43 +128,9 @@ class Candidate:
         # Events after the last plan are not fed before the next one: if they are many, a checkpoint may be further on.
         standby = self._standby
         if standby is None or (
-            standby.seq - standby.learner.book.seq > self._every
-            and max(self._checkpoints.numbers(), default=0) > standby.learner.book.seq
+            standby.seq - standby.learner.projection.seq > self._every
+            and max(self._checkpoints.numbers(), default=0) > standby.learner.projection.seq
         ):
             standby = self._standby = follower_of(self._log, self._checkpoints, self._problem)
         for event in news_of(self._log, standby.seq, standby.digest):
             standby.take(event)
-
-    def _learn(self, leadership: Leadership, learner: Learner) -> None:
-        """Take the events so far, and plan if that is due."""
-        leadership.check()
-        self._read(learner)
-        if learner.is_due:
-            made = learner.plan()
-            if made is not None:
-                publish(leadership, *made, self._problem, learner.book)
-
-    def _read(self, learner: Learner) -> None:
-        for event in news_of(self._log, learner.book.seq, learner.book.digest, until=self._log.last()[0]):
-            _check_own(event, learner)
-            learner.feed(event)
-
-    def _save(self, leadership: Leadership, learner: Learner) -> None:
-        """Write a checkpoint; one that cannot be made costs time at the next start, and nothing else."""
-        seq = learner.book.seq
-        rows = self._log.page(seq - 1, limit=1, until=seq)
-        try:
-            row = self._checkpoints.row(learner, rows[0].digest if rows else FIRST_DIGEST)
-            with leadership.transaction() as connection:
-                self._last_checkpoint = self._checkpoints.save(connection, row)
-        except CheckpointError as error:
-            logger.warning("no checkpoint was written: %s", error)
-
-
-def _check_own(event: Event, learner: Learner) -> None:
-    """Refuse to go on after a plan of another learner."""
-    if event.kind != "planned":
-        return
-    own = learner.plans.get(event.body["plan"])
-    if own is None or canonical(own.report) != event.text:
-        raise Deposed(f"event {event.seq} is a plan of another learner")

@@ -1,0 +1,289 @@
+"""The writer of a log that other processes write to as well."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from matrixrl.errors import MatrixRLError, StoreError
+from matrixrl_serve.errors import WentBack, went_back
+from matrixrl_serve.log import Commit, Draft, Event, EventLog
+from matrixrl_serve.log.database import failing
+from matrixrl_serve.log.events import chained
+from matrixrl_serve.log.postgres import appending, events_from, insert
+
+__all__ = ["Head", "PendingRequest", "Reader", "SharedWriter"]
+
+_MOST = 500  # requests in one transaction, as all other processes wait for its end
+_LATE = 2.0  # seconds since the last transaction after which news may be too many to read them while others wait
+
+Head = tuple[int, str]
+"""Number and digest of an event."""
+
+
+class Reader(Protocol):
+    """The memory of a process."""
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Take events that another process appended."""
+
+    def start_again(self) -> Head:
+        """Forget everything, read the log again, and return number and digest of the last event."""
+
+
+class PendingRequest:
+    """A request that waits for its transaction.
+
+    Args:
+        work: Function that decides; it returns the answer, and something that is not used.
+        commit: The transaction of its transaction.
+    """
+
+    def __init__(self, work: Callable[[], tuple[Any, Any]], commit: Commit) -> None:
+        self._work, self.commit = work, commit
+        self._answer: Any = None
+        self._error: Exception | None = None
+
+    def carry_out(self) -> bool:
+        """Decide, and say whether that went as foreseen; a refusal does."""
+        try:
+            self._answer = self._work()[0]
+        except MatrixRLError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001  # the request that waits for the answer receives it
+            self._error = error
+            return False
+        return True
+
+    def answer(self) -> Any:
+        """Return the answer, or raise the refusal; only after the commit."""
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+@dataclass
+class _Group:
+    """Requests of one transaction."""
+
+    commit: Commit = field(default_factory=Commit)
+    requests: list[PendingRequest] = field(default_factory=list)
+
+
+class SharedWriter:
+    """Carries out requests in transactions in which no other process appends anything.
+
+    A transaction takes the lock of the log, reads what others appended since the last one, decides everything that
+    waits, and commits. So each decision is a function of the whole log before it, whichever process makes it. If the
+    transaction fails, all its requests fail, and memory, which may be ahead of the log, is read again.
+
+    Args:
+        log: The log.
+        head: Number and digest of the last event that is in memory.
+    """
+
+    def __init__(self, log: EventLog, head: Head) -> None:
+        self._log = log
+        self._durable = self._head = head
+        self._news = threading.Condition()
+        self._groups: deque[_Group] = deque()
+        self._closing = False
+        self._connection: sa.Connection | None = None
+        self._now = time.time()
+        self._last_commit = time.monotonic()
+        self._taken: list[Event] = []  # of this transaction
+        self._stale = False
+        self._commit = Commit()  # of this transaction
+        self._commit.finish()
+        self.error: MatrixRLError | None = None
+        """Why the last transaction failed; None after one that did not."""
+        self.fatal: MatrixRLError | None = None
+        """Always None: a transaction that fails is undone, and memory is read again."""
+        self._went_back: WentBack | None = None  # from then on nothing is read or written
+        self._broken: str | None = None  # why memory is not what was taken in this transaction
+        self.n_commits = 0
+        self._thread: threading.Thread | None = None
+
+    def start(self, reader: Reader) -> None:
+        """Start the thread that takes transactions.
+
+        Args:
+            reader: Memory that follows the log.
+        """
+        self._reader = reader
+        self._thread = threading.Thread(target=self._run, name="matrixrl-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def seq(self) -> int:
+        """Number of the last event that is in memory."""
+        return self._head[0]
+
+    @property
+    def latest(self) -> Commit:
+        """The transaction of this transaction."""
+        return self._commit
+
+    @property
+    def durable(self) -> int:
+        """Number of the last event that is known to be committed."""
+        return self._durable[0]
+
+    @property
+    def connection(self) -> sa.Connection:
+        """The transaction of this transaction, for what must be written with it."""
+        assert self._connection is not None
+        return self._connection
+
+    def clock(self) -> float:
+        """Return the time of this transaction by the clock of the database, which all processes share."""
+        return self._now
+
+    def submit(self, work: Callable[[], tuple[Any, Any]]) -> PendingRequest:
+        """Let a request wait for its transaction.
+
+        Raises:
+            StoreError: The service is being closed.
+        """
+        with self._news:
+            if self._closing:
+                raise StoreError("the log takes no events: it was closed")
+            if not self._groups or len(self._groups[-1].requests) >= _MOST:
+                self._groups.append(_Group())
+            group = self._groups[-1]
+            request = PendingRequest(work, group.commit)
+            group.requests.append(request)
+            self._news.notify()
+            return request
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Carry out one request in a transaction, and return its answer."""
+        request = self.submit(lambda: (work(), None))
+        request.commit.wait()
+        return request.answer()
+
+    def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
+        """Give events their place in the log; only requests in their transaction may call it."""
+        assert threading.current_thread() is self._thread
+        events, (seq, digest) = [], self._head
+        for draft in drafts:
+            event = chained(draft, seq + 1, self._now, digest)
+            seq, digest = event.seq, event.digest
+            events.append(event)
+        self._head = seq, digest  # of all of them or of none
+        self._taken.extend(events)
+        return events, self._commit
+
+    def fail(self, words: str) -> None:
+        """Undo this transaction: an event was taken, and memory does not have it."""
+        self._broken = words
+
+    def close(self) -> None:
+        """Carry out what waits, and stop."""
+        with self._news:
+            self._closing = True
+            self._news.notify()
+        if self._thread is not None:
+            self._thread.join()
+        self._disconnect()
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                while not self._groups and not self._closing:
+                    self._news.wait()
+                if not self._groups:
+                    return
+            self._transact()
+
+    def _transact(self) -> None:
+        group: _Group | None = None
+        self._taken, self._broken = [], None
+        try:
+            if self._went_back is not None:
+                raise self._went_back
+            with failing(self._log.data):
+                self._come_up()
+                with appending(self.connection) as self._now:
+                    self._read_news()
+                    group = self._next_group()  # with what came in while others had their transaction
+                    self._carry_out(group)
+                    if self._taken:
+                        insert(self.connection, self._taken)
+        except MatrixRLError as error:
+            self._fail(error, group)
+        except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
+            self._fail(StoreError(f"a transaction failed: {error}"), group)
+        else:
+            self._durable, self.error = self._head, None
+            self._last_commit = time.monotonic()
+            self.n_commits += 1
+            group.commit.finish()
+
+    def _next_group(self) -> _Group:
+        with self._news:
+            return self._groups.popleft()
+
+    def _come_up(self) -> None:
+        """Connect, and read what would take long, before anybody waits for us."""
+        if self._connection is None:
+            self._connection = self._log.engine.connect()
+        if self._stale:
+            self._start_again()
+        if time.monotonic() - self._last_commit > _LATE:
+            self._follow(list(self._log.news(self._head)))
+
+    def _start_again(self) -> None:
+        """Read the log again; everything that was acknowledged must be in it."""
+        seq, digest = self._durable
+        rows = self._log.page(seq - 1, limit=1, until=seq)
+        if [row.digest for row in rows] != [digest]:
+            raise went_back(self._log.data, seq)
+        self._head = self._durable = self._reader.start_again()
+        self._stale = False
+
+    def _read_news(self) -> None:
+        found = events_from(self.connection, self._head[0])
+        if not found or (found[0].seq, found[0].digest) != self._head:
+            raise went_back(self._log.data, self._head[0])
+        self._follow(found[1:])
+
+    def _follow(self, news: Sequence[Event]) -> None:
+        if news:
+            self._stale = True  # if it stops half-way
+            self._reader.follow(news)
+            self._head = self._durable = news[-1].seq, news[-1].digest
+            self._stale = False
+
+    def _carry_out(self, group: _Group) -> None:
+        self._commit = group.commit
+        for request in group.requests:
+            before = len(self._taken)
+            if (not request.carry_out() and len(self._taken) > before) or self._broken is not None:
+                raise StoreError("a request failed after it was taken")  # memory may be wrong
+
+    def _fail(self, error: MatrixRLError, group: _Group | None) -> None:
+        """Let everything of this transaction fail; what was taken into memory may not be in the log.
+
+        A log that went back is refused from now on, also if it grows again: it has another history.
+        """
+        if isinstance(error, WentBack):
+            self._went_back = error
+        self._stale = self._stale or bool(self._taken)
+        self._disconnect()
+        group = group or self._next_group()
+        self.error = error
+        self._commit = group.commit  # what memory shows is refused as well
+        group.commit.finish(error)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()

@@ -108,7 +108,7 @@ class Locked(gym.Env):
 def test_an_environment_that_cannot_be_copied_is_named(how, tmp_path):
     agent = MatrixRL(Locked(), known_reward=False, seed=0)
     agent.learn(2)
-    with pytest.raises(InvalidInput, match=r"env must be an environment that pickle takes.*Locked.*Use save and load"):
+    with pytest.raises(InvalidInput, match=r"env must be .*pickle takes.*Locked"):
         COPIES[how](agent)
     agent.save(tmp_path / "a")
     assert_same_agent(MatrixRL.load(tmp_path / "a", Locked()), agent)

@@ -75,7 +75,7 @@ def commands(document):
     return [w[1:] for w in words if w and w[0] == "matrixrl"]
 
 
-@pytest.mark.parametrize("document", runnable(), ids=name_of)
+@pytest.mark.parametrize("document", [*runnable()], ids=name_of)
 def test_python_blocks_run_and_print_what_is_shown(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))

@@ -324,8 +324,9 @@ def shaped_alike(algorithm, state, name):
     return algorithm.state()[name].shape == state[name].shape
 
 
-@every_case
-@pytest.mark.parametrize("late", ["wait", "learn"])
+@pytest.mark.parametrize(
+    ("case", "late"), covering(product(CASES, ["wait", "learn"]), lambda row: (*row[0].factors, row[1])), ids=str
+)
 def test_many_open_episodes_are_updates_of_the_algorithm(case, late):
     """Up to fifty at once, begun at different times, told step by step in turns, against the algorithm itself.
 

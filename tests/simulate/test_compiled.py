@@ -240,7 +240,7 @@ def asked_anew():
 def test_without_numba_it_is_left_out_or_refused_by_name(monkeypatch, asked_anew):
     monkeypatch.setitem(sys.modules, "numba", None)
     assert not simulation("river-swim", 5000, compiled=None).is_compiled
-    with pytest.raises(InvalidInput, match=r"compiled needs numba; got numba is not installed\. .*'matrixrl\[fast\]'"):
+    with pytest.raises(InvalidInput, match="compiled needs numba; got numba is not installed"):
         simulation("river-swim", 5000)
 
 

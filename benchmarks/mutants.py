@@ -229,8 +229,8 @@ def main() -> None:
             print(f"survived {number}: {name_of(module)}, {kind}\n{changed}", flush=True)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps(results, indent=1, ensure_ascii=False), encoding="utf-8")
-    suspects = sorted({r["killed_by"] for r in results if "::" in r["killed_by"]})
-    own = CORE / "bounds.py"
+    suspects = sorted({r["killed_by"] for r in results if r["killed_by"].startswith("tests/")})
+    own = modules[0]
     if false_alarm := first_failure(own, own.read_text(encoding="utf-8"), suspects):
         sys.exit(f"{false_alarm} fails without any mutant: fix it, and run the pass again")
     dead = sum(bool(r["killed_by"]) for r in results)

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covering import covering
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.compilation import _usable, compiled, pays_off, why_not_usable
 from matrixrl.core import SETS
@@ -83,10 +85,14 @@ def assert_same_run(world, **chosen):
     np.testing.assert_array_equal(loops.world.to_array(), numpy_.world.to_array())
 
 
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("radius", ["block", "constant", "theorem"])
-@pytest.mark.parametrize(("known_reward", "ties"), [(True, "random"), (False, "random"), (False, "estimate")])
-def test_every_set_and_radius_is_the_same_run(name, radius, known_reward, ties):
+REWARDS = [(True, "random"), (False, "random"), (False, "estimate")]
+
+
+@pytest.mark.parametrize(
+    ("name", "radius", "rewards"), covering(product(SETS, ["block", "constant", "theorem"], REWARDS))
+)
+def test_every_set_and_radius_is_the_same_run(name, radius, rewards):
+    known_reward, ties = rewards
     chosen = {"set": name, "radius": radius, "known_reward": known_reward, "ties": ties}
     if radius == "constant":
         chosen["beta"] = 0.3

@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 OUT ?= out/demo
 
-.PHONY: help demo test test-fast check format bench study study-full scorecard-bsuite scorecard-colosseum scorecard-icu-sepsis mutants figures docs clean
+.PHONY: help demo test test-all check format bench study study-full scorecard-bsuite scorecard-colosseum scorecard-icu-sepsis mutants figures docs clean
 help:
 	@echo "make demo      install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
 	@echo "make test      install, then run the tests"
-	@echo "make test-fast install, then run the tests that are not marked slow"
+	@echo "make test-all  install, then run the tests with every page of the documents and the longest runs"
 	@echo "make check     lint, formatting, types, layers"
 	@echo "make bench     speed ratios (minutes; close other programs)"
 	@echo "make study     test every claim of the paper by an experiment (five minutes; make study-full takes hours)"
@@ -35,10 +35,10 @@ demo: $(VENV)/.run
 	$(BIN)/matrixrl demo --episodes 1000 --seeds 8 --out $(OUT) --overwrite
 
 test: $(VENV)/.dev $(VENV)/.browser $(VENV)/.postgres
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not full"
 
-test-fast: $(VENV)/.dev $(VENV)/.browser $(VENV)/.postgres
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+test-all: $(VENV)/.dev $(VENV)/.browser $(VENV)/.postgres
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 # The tests of pages use a real Chromium: the one of this machine, else one is installed.
 $(VENV)/.browser: $(VENV)/.dev

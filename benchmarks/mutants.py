@@ -2,6 +2,11 @@
 
     make mutants
     python benchmarks/mutants.py --every 10 --module radius --module sets/balls    # with cosmic-ray installed
+    python benchmarks/mutants.py --every 60 --number 20 --against before.json      # after a change of the tests
+
+The sample is the same in every run with the same options, so that two reports can be compared: `--against` lists the
+mutants that were killed in an earlier report and survive now, and fails if there is one. `--module agents/checkpoint`
+and `--tests` try other modules and tests in the same way.
 
 Cosmic Ray makes the mutants: another arithmetic, comparison or Boolean operator, another number, a removed `not`, a
 loop that is left out. Left out are mutants that are the same program (in annotations), and kinds that fail at once
@@ -36,7 +41,8 @@ os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
-CORE = ROOT / "src" / "matrixrl" / "core"
+SOURCES = ROOT / "src" / "matrixrl"
+CORE = SOURCES / "core"
 LEFT_OUT = re.compile(
     r"_(RShift|LShift|BitOr|BitAnd|BitXor|FloorDiv|Mod|Is|IsNot)$|Is_|IsNot_|RemoveDecorator|ExceptionReplacer|Invert|Variable"
 )
@@ -79,8 +85,8 @@ def tests_of(module: Path) -> list[list[str]]:
 
 
 def name_of(module: Path) -> str:
-    """Return the name of a module of core, such as sets/base."""
-    return module.relative_to(CORE).with_suffix("").as_posix()
+    """Return the name of a module: sets/base in core, agents/checkpoint elsewhere."""
+    return module.relative_to(SOURCES).with_suffix("").as_posix().removeprefix("core/")
 
 
 def annotations_of(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -190,24 +196,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, help="run every k-th mutant of each module")
     parser.add_argument("--start", type=int, default=0, help="number of the first mutant that is run")
-    parser.add_argument("--module", action="append", help="name of a module of core, such as sets/base; all by default")
+    parser.add_argument("--module", action="append", help="a module, such as sets/base; all of core by default")
+    parser.add_argument("--number", type=int, help="run so many of the mutants only")
+    parser.add_argument("--tests", nargs="+", help="run these tests, in place of those of the module and the paper")
+    parser.add_argument("--against", type=Path, help="report of an earlier run to compare with")
     parser.add_argument("--near", action="store_true", help="run only the tests of the module, not all of the paper")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after this time")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants.json")
     given = parser.parse_args()
     sys.path.insert(0, str(ROOT / "src"))
     _preload()
-    modules = [p for p in sorted(CORE.rglob("*.py")) if p.stem not in ("__init__", "availability", "jit")]
-    made = [mutant for m in modules if not given.module or name_of(m) in given.module for mutant in mutants_of(m)]
+    modules = [
+        path
+        for path in sorted((SOURCES if given.module else CORE).rglob("*.py"))
+        if path.stem not in ("__init__", "availability", "jit") and name_of(path) in (given.module or [name_of(path)])
+    ]
+    made = [mutant for module in modules for mutant in mutants_of(module)]
     chosen = made[given.start :: given.every]
     random.Random(0).shuffle(chosen)  # a pass that is stopped early has seen all modules
+    chosen = chosen[: given.number]
     print(f"{len(chosen)} of {len(made)} mutants of {len(modules)} modules", flush=True)
     began, results = time.monotonic(), []
     for number, (module, kind, occurrence) in enumerate(chosen):
         if time.monotonic() - began > 60 * given.minutes:
             break
         mutated = source_of(module, kind, occurrence)
-        stages = tests_of(module)[: 1 if given.near else 2]
+        stages = [given.tests] if given.tests else tests_of(module)[: 1 if given.near else 2]
         failed = next(filter(None, (first_failure(module, mutated, tests) for tests in stages)), "")
         changed = difference(module, mutated)
         results.append({"module": name_of(module), "kind": kind, "killed_by": failed, "change": changed})
@@ -215,12 +229,25 @@ def main() -> None:
             print(f"survived {number}: {name_of(module)}, {kind}\n{changed}", flush=True)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps(results, indent=1, ensure_ascii=False), encoding="utf-8")
-    suspects = sorted({r["killed_by"] for r in results if "::" in r["killed_by"]})
-    own = CORE / "bounds.py"
+    suspects = sorted({r["killed_by"] for r in results if r["killed_by"].startswith("tests/")})
+    own = modules[0]
     if false_alarm := first_failure(own, own.read_text(encoding="utf-8"), suspects):
         sys.exit(f"{false_alarm} fails without any mutant: fix it, and run the pass again")
     dead = sum(bool(r["killed_by"]) for r in results)
     print(f"{dead} of {len(results)} mutants killed ({100 * dead / max(len(results), 1):.1f} %)")
+    if given.against:
+        _compare(json.loads(given.against.read_text(encoding="utf-8")), results)
+
+
+def _compare(before: list[dict[str, str]], now: list[dict[str, str]]) -> None:
+    """Fail if a mutant survives now that was killed before."""
+    killed = {(r["module"], r["kind"], r["change"]): bool(r["killed_by"]) for r in before}
+    both = [r for r in now if (r["module"], r["kind"], r["change"]) in killed]
+    lost = [r for r in both if not r["killed_by"] and killed[r["module"], r["kind"], r["change"]]]
+    print(f"{len(both)} mutants are in both reports, {len(lost)} of them were killed before and survive now")
+    for result in lost:
+        print(f"{result['module']}, {result['kind']}\n{result['change']}")
+    sys.exit(bool(lost))
 
 
 def _preload() -> None:

@@ -23,6 +23,11 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests of compiled loops first: one worker compiles them, while others begin with tests without loops."""
+    items.sort(key=lambda item: "compiled" not in item.nodeid)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20190526)

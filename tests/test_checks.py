@@ -64,7 +64,7 @@ def test_seed_list():
 
 def test_of_many_names_only_the_nearest_are_shown():
     names = [f"name-{i}" for i in range(100)]
-    with pytest.raises(InvalidInput, match=r"x must be one of 100 names, such as name-7, .*'nam-7'\. Did"):
+    with pytest.raises(InvalidInput, match=r"x must be one of 100 names.*'nam-7'\. Did"):
         choice("x", "nam-7", names)
 
 

@@ -70,7 +70,7 @@ def test_uniform_play_has_share_one_and_only_the_first_episodes_count():
     regret[1] /= 3.0
     assert colosseum.share(regret, 10, 2.0, 0.5) == pytest.approx([1.0, 1 / 3])
     assert colosseum.share(regret, 20, 2.0, 0.5) == pytest.approx([0.75, 0.25])
-    with pytest.raises(ValueError, match="21 episodes were asked for, and 20 were played"):
+    with pytest.raises(ValueError, match="21 episodes were asked for"):
         colosseum.share(regret, 21, 2.0, 0.5)
 
 
@@ -114,7 +114,7 @@ def test_seeds_are_added_and_not_played_again(table, tmp_path, monkeypatch):
 
 def test_a_folder_without_tables_is_refused(table, tmp_path):
     assert colosseum.tables(table.parent, ["Tiny"]) == [table]
-    with pytest.raises(SystemExit, match=r"no table .* whose name contains Taxi .* --data"):
+    with pytest.raises(SystemExit, match=r"no table .*Taxi .*--data"):
         colosseum.tables(table.parent, ["Taxi"])
     with pytest.raises(SystemExit, match="give the folder"):
         colosseum.tables(tmp_path / "nowhere", [])

@@ -8,6 +8,7 @@ import io
 import re
 import runpy
 import shlex
+import subprocess
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -30,6 +31,21 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"
 CONTINUED = {"tutorial", "guides"}  # folders of pages whose blocks are run in order, as each page says
 FENCES = re.compile(r"^```([^\n`]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 COMMANDS = get_command(app)
+
+
+def changed_documents():
+    """Return the documents that the last commit changed or that differ from it; none where git does not know."""
+    command = ["git", "diff", "--name-only", "HEAD~1", "--", "*.md"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    return {ROOT / name for name in said.splitlines()}
+
+
+def runnable():
+    """Return documents with Python blocks; `make test` runs the README, the tutorial and what was changed."""
+    always = {ROOT / "README.md", *(DOCS / "tutorial").glob("*.md"), *changed_documents()}
+    for document in DOCUMENTS:
+        if python_blocks(document):
+            yield pytest.param(document, marks=[] if document in always else pytest.mark.full)
 
 
 def name_of(document):
@@ -59,7 +75,7 @@ def commands(document):
     return [w[1:] for w in words if w and w[0] == "matrixrl"]
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if python_blocks(d)], ids=name_of)
+@pytest.mark.parametrize("document", [*runnable()], ids=name_of)
 def test_python_blocks_run_and_print_what_is_shown(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
@@ -211,8 +227,9 @@ def test_examples_run(example, capsys):
     assert capsys.readouterr().out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "case", [CASES[0], *(pytest.param(case, marks=pytest.mark.full) for case in CASES[1:])], ids=lambda e: e.name
+)
 def test_cases_run_in_small_and_have_a_page(case, capsys, monkeypatch, tmp_path):
     """Three episodes of two seeds: the tables have every policy and the verdict, and the picture is drawn."""
     monkeypatch.syspath_prepend(str(case.parent))
@@ -269,5 +286,5 @@ def test_new_names_of_the_changelog_exist():
 
 def test_the_makefile_has_what_the_readme_shows():
     makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text(encoding="utf-8")
-    for target in re.findall(r"make (\w+)", readme):
-        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+    for target in re.findall(r"make ([\w-]+)", readme):
+        assert re.search(rf"^([\w-]+ )*{target}[ :]", makefile, flags=re.MULTILINE), target

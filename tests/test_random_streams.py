@@ -55,7 +55,7 @@ def test_an_array_holds_a_stream_bit_for_bit(seed, draws, is_odd):
 
 
 def test_other_generators_are_refused():
-    with pytest.raises(InvalidInput, match="random stream must be of kind PCG64 to be saved; got MT19937"):
+    with pytest.raises(InvalidInput, match="random stream must be of kind PCG64"):
         stream_to_array(np.random.Generator(np.random.MT19937(0)))
 
 
@@ -82,7 +82,7 @@ def words_with(**changes):
     ids=["zeros", "even", "flag", "buffer", "short", "row", "float", "signed", "bool"],
 )
 def test_hostile_arrays_are_refused(words):
-    with pytest.raises(InvalidInput, match="random state must be one that matrixrl saved"):
+    with pytest.raises(InvalidInput, match="random state must be one"):
         stream_from_array(words)
 
 

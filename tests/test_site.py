@@ -24,7 +24,7 @@ MODES = ("light", "dark", "phone")
 AUDIT = Path(__file__).with_name("site_audit.js").read_text(encoding="utf-8")
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full  # sphinx runs all notebooks, and a browser opens every page three times
 
 
 @pytest.fixture(scope="module")

@@ -57,9 +57,9 @@ WORLDS = {
     "stages": staged,
     "discounted stages": lambda: staged(discount=0.8),
     "endless": endless,
-    "mountain-car": lambda: make("mountain-car", sparse=True, horizon=25),
-    "cart-pole": lambda: make("cart-pole", horizon=15),
-    "pendulum": lambda: make("gym:Pendulum-v1", horizon=15),
+    "mountain-car": lambda: make("mountain-car", sparse=True, horizon=12),
+    "cart-pole": lambda: make("cart-pole", horizon=10),
+    "pendulum": lambda: make("gym:Pendulum-v1", horizon=8),
     "functions": line,
 }
 
@@ -75,6 +75,11 @@ class Case:
     def __str__(self) -> str:
         words = ",".join(f"{name}={value}" for name, value in self.settings.items())
         return f"{self.agent} on {self.world}{' ' if words else ''}{words}"
+
+    @property
+    def factors(self):
+        """Agent, world and settings, of which tests with more parameters take every pair; see `covering`."""
+        return self.agent, self.world, str(self.settings)
 
     @property
     def kind(self):

@@ -221,7 +221,7 @@ def test_foreign_tables_are_checked():
     shifted = Odd()
     shifted.observation_space = gym.spaces.Discrete(2, start=1)
     shifted.P = {s: {0: [(1.0, 0, 0.0, False)]} for s in range(2)}
-    with pytest.raises(InvalidInput, match="must be dictionaries with the numbers of observation_space"):
+    with pytest.raises(InvalidInput, match="must be dictionaries"):
         MatrixRL(shifted, horizon=3)
     with pytest.raises(InvalidInput, match="reward must lie in"):
         MatrixRL(gym.make("FrozenLake-v1"), horizon=3, reward_range=(0.0, 0.5))

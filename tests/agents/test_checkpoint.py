@@ -174,7 +174,7 @@ def test_an_edit_without_a_new_digest_is_refused_by_name(saved, tmp_path):
     data = bytearray(saved.read_bytes())
     data[data.index(b"problem_reward.npy") + 200] ^= 1
     (tmp_path / "edit").write_bytes(data)
-    with pytest.raises(CheckpointError, match="damaged or was changed after it was written"):
+    with pytest.raises(CheckpointError, match="damaged or was changed"):
         MatrixRL.load(tmp_path / "edit")
 
 
@@ -204,7 +204,7 @@ def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path
     with pytest.raises(CheckpointError, match=r"format 99.*newer than.*upgrade"):
         MatrixRL.load(tmp_path / "new")
     with_header(saved, tmp_path / "old", version=2)
-    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the \d+ that this"):
+    with pytest.raises(CheckpointError, match=r"format 2, .* older than"):
         MatrixRL.load(tmp_path / "old")
 
 
@@ -225,7 +225,7 @@ def test_a_header_that_could_not_be_read_is_not_written():
 @pytest.mark.parametrize("words", [np.zeros(6, dtype=np.uint64), np.ones(5, dtype=np.uint64), np.ones(6)])
 def test_a_damaged_stream_of_the_environment_is_refused(saved, tmp_path, words):
     rewrite(saved, tmp_path / "odd", {"env_stream.npy": npy(words)})
-    with pytest.raises(CheckpointError, match="random state must be one that matrixrl saved"):
+    with pytest.raises(CheckpointError, match="random state must be one"):
         MatrixRL.load(tmp_path / "odd", make("linear-mdp", n_states=20, d=4, horizon=3))
 
 

@@ -241,7 +241,7 @@ def test_a_finite_problem_gets_the_finite_agent(tmp_path):
 
 def test_the_kernel_generalises():
     """On an open grid neighbours behave alike: the kernel agent needs far fewer episodes than counting does."""
-    settings = {"n_episodes": 60, "seeds": 2, "env_settings": {"size": 8}, "preset": "tuned"}
+    settings = {"n_episodes": 60, "seeds": 2, "env_settings": {"size": 6}, "preset": "tuned"}
     counting = run_seeds("grid-world", **settings)
     kernel = run_seeds("grid-world", agent="kernel-matrix-rl", **settings)
     assert kernel.final_regret.mean() < 0.8 * counting.final_regret.mean()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ from agents.contract import (
 )
 from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays, assert_same_history
 from continuum import line
+from covering import covering
 from matrixrl import Agent, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make
 from matrixrl.algorithms import ALGORITHMS
 from named_agents import AGENTS, BASELINE_AGENTS, predicted
@@ -145,8 +148,11 @@ MOMENTS = [
 ]
 
 
-@every_case
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
+@pytest.mark.parametrize(
+    ("case", "moment"),
+    covering(product(CASES, MOMENTS), lambda row: (*row[0].factors, row[1])),
+    ids=lambda value: value.__name__ if value in MOMENTS else str(value),
+)
 def test_a_saved_agent_goes_on_bit_for_bit(case, moment, tmp_path):
     agent = case.build()
     moment(agent)
@@ -167,7 +173,7 @@ def test_a_question_that_was_asked_before_a_save_has_the_same_answer_after_it(ca
     """One decision a day: the process ends between the advice and what came of it."""
     steady, nightly = case.build(), case.build()
     rng = np.random.default_rng(3)
-    for _ in range(3):
+    for _ in range(2):
         ours, theirs = steady.begin_episode(), nightly.begin_episode()
         obs = first_obs(steady, rng)
         while not ours.is_finished:
@@ -242,9 +248,11 @@ def test_predict_follows_all_finished_episodes(case):
     assert advice_of(curious) == advice_of(plain)
 
 
-@every_case
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError], ids=lambda error: error.__name__)
-@pytest.mark.parametrize("finished", [0, 2])
+@pytest.mark.parametrize(
+    ("case", "error", "finished"),
+    covering(product(CASES, [KeyboardInterrupt, RuntimeError], [0, 2]), lambda row: (*row[0].factors, *row[1:])),
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
 def test_an_episode_that_breaks_off_leaves_no_trace(case, error, finished):
     whole, agent = case.build(), case.build()
     whole.learn(finished + 4)
@@ -316,8 +324,9 @@ def shaped_alike(algorithm, state, name):
     return algorithm.state()[name].shape == state[name].shape
 
 
-@every_case
-@pytest.mark.parametrize("late", ["wait", "learn"])
+@pytest.mark.parametrize(
+    ("case", "late"), covering(product(CASES, ["wait", "learn"]), lambda row: (*row[0].factors, row[1])), ids=str
+)
 def test_many_open_episodes_are_updates_of_the_algorithm(case, late):
     """Up to fifty at once, begun at different times, told step by step in turns, against the algorithm itself.
 

@@ -97,7 +97,7 @@ def test_a_range_of_rewards_that_grows_late_is_said_once():
     quiet = KernelControl(Point([1.0] * 6 + [100.0]), seed=0, horizon=6, **SMALL)
     quiet.learn(n_episodes=8)  # a range that was seen for a few steps may grow
     agent = KernelControl(Point([1.0] * 6 + [100.0, 1e4]), seed=0, horizon=40, **SMALL)
-    with pytest.warns(MatrixRLWarning, match=r"episode 7 of Point.*range grew from \[-.*Plans are made again") as said:
+    with pytest.warns(MatrixRLWarning, match="episode 7 of Point.*range grew") as said:
         history = agent.learn(n_episodes=9)
     assert len(said) == 1
     assert history.returns[8] < -100.0

@@ -167,7 +167,7 @@ class TestEnvironments:
         chosen = agent.recommend()
         assert (chosen.n_states, chosen.n_observed) == (4, 3)
         assert [chosen.act(obs, 0) for obs in (10, 11)] == [0, 0]
-        with pytest.raises(InvalidInput, match=r"obs must be in 10 … 12; got 13"):
+        with pytest.raises(InvalidInput, match="obs must be in 10 … 12"):
             chosen.act(13, 0)
         chosen.to_csv(tmp_path / "p.csv")
         assert (tmp_path / "p.csv").read_text().splitlines()[1] == "0,10,0"
@@ -183,7 +183,7 @@ class TestEnvironments:
         other = MatrixRL("river-swim", env_settings={"n_states": 3, "horizon": 7}, seed=0).policy
         with pytest.raises(InvalidInput, match=r"whose shape is .*; got a policy whose shape is"):
             agent.compare(other, [0, 0, 0])
-        with pytest.raises(InvalidInput, match="incumbent must hold actions 0 … 1; got 0 … 2"):
+        with pytest.raises(InvalidInput, match="incumbent must hold actions 0 … 1"):
             agent.compare([0, 0, 0], [0, 2, 0])
 
 

@@ -37,7 +37,7 @@ def test_the_life_of_an_episode(agent):
         tell(episode, [(0, 1)])
     assert (episode.stage, episode.is_open, episode.is_finished) == (3, True, True)
     for call in (lambda: episode.act(0), lambda: episode.observe(0, 0, 0.0, 0)):
-        with pytest.raises(ProtocolError, match="was called after the last step of the episode; end it"):
+        with pytest.raises(ProtocolError, match="was called after the last step"):
             call()
     assert episode.end().length == 3
     assert (episode.is_open, agent.open_episodes) == (False, ())
@@ -79,7 +79,7 @@ def test_the_short_forms_are_of_the_only_open_episode(agent):
     first.abandon()
     agent.observe(0, agent.act(0), 0.0, 1)
     assert second.stage == 1
-    with pytest.raises(ProtocolError, match="learn was called while an episode is open; end it first"):
+    with pytest.raises(ProtocolError, match="learn was called while an episode is open"):
         agent.learn(1)
     assert agent.end_episode().length == 1
 
@@ -87,9 +87,9 @@ def test_the_short_forms_are_of_the_only_open_episode(agent):
 def test_predict_needs_a_stage_or_an_episode(agent):
     episode = agent.begin_episode()
     tell(episode, [(0, 1)])
-    with pytest.raises(InvalidInput, match=r"stage must be given, or an episode to take it from; got neither"):
+    with pytest.raises(InvalidInput, match=r"stage must be given.*neither"):
         agent.predict(0)
-    with pytest.raises(InvalidInput, match=r"stage must be given, or an episode to take it from; got both"):
+    with pytest.raises(InvalidInput, match=r"stage must be given.*both"):
         agent.predict(0, 1, episode=episode)
     assert agent.predict(0, episode=episode) == agent.predict(0, stage=1)
 

@@ -131,5 +131,5 @@ def test_a_table_with_other_numbers_than_the_spaces_is_refused():
     class Wrong(ShiftedTable):
         P = {0: {0: []}}  # noqa: RUF012
 
-    with pytest.raises(InvalidInput, match=r"env.unwrapped.P must be dictionaries with the numbers of observation"):
+    with pytest.raises(InvalidInput, match=r"env.unwrapped.P must be dictionaries"):
         from_gymnasium(Wrong(), horizon=3)

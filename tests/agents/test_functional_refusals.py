@@ -86,9 +86,9 @@ def test_a_function_phi_is_asked_for_and_compared(tmp_path):
     agent = MatrixRL(world.mdp, phi=phi, seed=0, columns=10)
     agent.learn(3)
     agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="phi must be the feature map that it was saved with"):
+    with pytest.raises(InvalidInput, match="phi must be the feature map"):
         MatrixRL.load(tmp_path / "a", env=world.mdp)
-    with pytest.raises(InvalidInput, match="phi must be the feature map that it was saved with"):
+    with pytest.raises(InvalidInput, match="phi must be the feature map"):
         MatrixRL.load(tmp_path / "a", env=world.mdp, phi=FunctionPhi(lambda s: table[s], 20, 2))
     loaded = MatrixRL.load(tmp_path / "a", env=world.mdp, phi=phi)
     np.testing.assert_array_equal(loaded.learn(2).upper, agent.learn(2).upper)
@@ -141,7 +141,7 @@ def test_bad_function_features_and_tables_are_named():
         FunctionPhi(lambda s: np.zeros((len(s), 2, 0)), 4, 2)
     with pytest.raises(InvalidInput, match="policy is a table only"):
         _ = MatrixRL(line(), columns=50).policy
-    with pytest.raises(InvalidInput, match="measure_regret must be true, false or a number of episodes"):
+    with pytest.raises(InvalidInput, match="measure_regret must be true, false"):
         MatrixRL(make("river-swim"), measure_regret="x")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from itertools import product
 from unittest import mock
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from agents.contract import CASES, DOUBLING
 from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays, assert_same_history
+from covering import covering
 from logs.worlds_with_logs import assert_same_steps
 from matrixrl import Agent, InvalidInput, MatrixRL, ProtocolError, Task, make
 from matrixrl.agents import logged
@@ -21,9 +23,9 @@ from named_agents import AGENTS
 from tolerances import ALGEBRA
 
 REFRESH = "refresh"  # number of small updates of the widths since they were computed anew
-every_case = pytest.mark.parametrize(
-    "case", [c for c in CASES if c.agent != DOUBLING or c.settings.get("keep_data")], ids=str
-)
+WITH_DATA = [c for c in CASES if c.agent != DOUBLING or c.settings.get("keep_data")]
+every_case = pytest.mark.parametrize("case", WITH_DATA, ids=str)
+FORMATS = ["log.csv", "log.parquet", "minari:worlds/export-v0"]
 
 
 def record(case, n_episodes, seed=5, most=None):
@@ -109,32 +111,34 @@ def test_the_agent_goes_on_in_its_environment_and_is_saved_bit_for_bit(case, tmp
     assert (again.n_episodes, again.n_logged_episodes) == (6, 9)
     assert [again.history.n_episodes, again.history.n_logged_episodes] == [6, 9]
     np.testing.assert_array_equal(again.history.logged_returns, straight.history.logged_returns)
-    with pytest.raises(InvalidInput, match="log must not be learned from twice; got the same as log 1 of this agent"):
+    with pytest.raises(InvalidInput, match="log must not be learned from twice"):
         again.learn_from(record(case, 4))
 
 
-@every_case
-def test_an_export_gives_another_agent_the_same_knowledge(case, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("case", "form"), covering(product(WITH_DATA, FORMATS), lambda row: (*row[0].factors, row[1])), ids=str
+)
+def test_an_export_gives_another_agent_the_same_knowledge(case, form, tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     agent = case.build()
     agent.learn(4)
     agent.learn_from(record(case, 3), verbose=False)
     agent.learn(2)
     n_steps = int(agent.history.lengths.sum()) + agent.n_logged_steps
-    for target in (tmp_path / "log.csv", tmp_path / "log.parquet", "minari:worlds/export-v0"):
-        assert agent.export(target) == n_steps
-        other = case.build()
-        plan = other.learn_from(str(target), verbose=False).plan
-        assert (plan.n_episodes, plan.n_steps, plan.n_partial) == (9, n_steps, 0)
-        wanted = learned(agent, without=without_plans(case))
-        for name, array in learned(other, without=without_plans(case)).items():
-            np.testing.assert_allclose(array, wanted[name], rtol=ALGEBRA, atol=ALGEBRA, err_msg=name)
-            if np.array_equal(wanted[name], np.round(wanted[name])):
-                np.testing.assert_array_equal(array, wanted[name], err_msg=name)
-        assert_same_steps(other._seen.all()[0], agent._seen.all()[0])
-        assert agent._seen.all()[1].tolist() == [False] * 4 + [True] * 3 + [False] * 2  # in the order of learning
-        with pytest.raises(InvalidInput, match="twice; got what this agent has exported"):
-            agent.learn_from(str(target))
+    target = form if form.startswith("minari:") else tmp_path / form
+    assert agent.export(target) == n_steps
+    other = case.build()
+    plan = other.learn_from(str(target), verbose=False).plan
+    assert (plan.n_episodes, plan.n_steps, plan.n_partial) == (9, n_steps, 0)
+    wanted = learned(agent, without=without_plans(case))
+    for name, array in learned(other, without=without_plans(case)).items():
+        np.testing.assert_allclose(array, wanted[name], rtol=ALGEBRA, atol=ALGEBRA, err_msg=name)
+        if np.array_equal(wanted[name], np.round(wanted[name])):
+            np.testing.assert_array_equal(array, wanted[name], err_msg=name)
+    assert_same_steps(other._seen.all()[0], agent._seen.all()[0])
+    assert agent._seen.all()[1].tolist() == [False] * 4 + [True] * 3 + [False] * 2  # in the order of learning
+    with pytest.raises(InvalidInput, match="twice; got what this agent has exported"):
+        agent.learn_from(str(target))
 
 
 @every_case
@@ -353,7 +357,7 @@ def test_first_states_of_logs_count_as_those_of_played_episodes():
 
 
 def test_refusals():
-    with pytest.raises(InvalidInput, match="keep_data must be True to learn from a log"):
+    with pytest.raises(InvalidInput, match="keep_data must be True"):
         AGENTS[DOUBLING](make("river-swim", n_states=4, horizon=6), seed=0).learn_from(river_log())
     agent = river()
     agent.begin_episode()
@@ -375,7 +379,7 @@ def test_an_agent_that_keeps_no_log(tmp_path):
     agent.learn_from(river_log(), verbose=False)
     agent.learn(3)
     assert not agent.keep_log
-    with pytest.raises(InvalidInput, match=r"export must be able to write .* Make the agent with keep_log=True"):
+    with pytest.raises(InvalidInput, match=r"export must be able to write .*keep_log=True"):
         agent.export(tmp_path / "log.csv")
     agent.save(tmp_path / "agent")
     again = MatrixRL.load(tmp_path / "agent", make("river-swim", n_states=4, horizon=6))

@@ -155,9 +155,7 @@ def test_contradictory_masks_of_one_state_are_one_clear_error():
 def test_a_mask_that_forbids_what_is_declared_is_an_error_and_all_ignores_it():
     wider = TABLE.copy()
     wider[0] = True
-    with pytest.raises(
-        InvalidInput, match=r"info\['action_mask'\] must allow the declared actions \[5, 6, 7\] of state 3"
-    ):
+    with pytest.raises(InvalidInput, match=r"info\['action_mask'\] must allow .*state 3"):
         MatrixRL(Stairs(), known_reward=False, seed=1, allowed=wider).learn(3)
     narrow = TABLE.copy()
     narrow[:, 0] = False  # no waiting: less than the environment allows
@@ -285,7 +283,7 @@ def test_a_plan_that_is_older_than_a_mask_is_saved_and_asked_on(settings, tmp_pa
 
 def test_masks_by_a_method_cannot_be_played_many_at_a_time():
     vector = gym.vector.SyncVectorEnv([lambda: Stairs(by_method=True)] * 2)
-    with pytest.raises(InvalidInput, match=r"env must report masks with infos\['action_mask'\] to be played many"):
+    with pytest.raises(InvalidInput, match="env must report masks"):
         MatrixRL(Stairs(by_method=True), known_reward=False, seed=1).learn(2, env=vector)
 
 
@@ -307,7 +305,7 @@ def test_policies_to_deploy_and_to_compare_have_allowed_actions():
     mixed = agent.compare(uniform, lowest)
     assert np.isfinite([mixed.lower, mixed.upper]).all()
     for bad in (np.ones(5, dtype=int), np.full((5, 3), 1 / 3), lambda *_: 1):
-        with pytest.raises(InvalidInput, match=r"incumbent must be one of \[.*\], allowed in state \d; got \d"):
+        with pytest.raises(InvalidInput, match=r"incumbent must be .*allowed in state \d"):
             agent.compare(lowest, bad)
 
 
@@ -460,7 +458,7 @@ def test_an_algorithm_without_q_says_so():
     agent = Agent(declared_task(), First(), seed=0)
     episode = agent.begin_episode()
     assert episode.act(0, allowed=[1, 2]) == 1
-    with pytest.raises(ProtocolError, match="first has no Q, so it cannot choose among some of the actions"):
+    with pytest.raises(ProtocolError, match="first has no Q"):
         episode.act(0, allowed=[2, 3])
 
 

@@ -93,7 +93,7 @@ def test_settings_that_are_objects_must_be_given_again(build, env, objects, wron
     agent.learn(3)
     agent.begin_episode()
     agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="must be passed to load, as the agent was made with"):
+    with pytest.raises(InvalidInput, match="must be passed to load"):
         build.load(tmp_path / "a", env())
     with pytest.raises(
         InvalidInput, match=r"must be passed to load|must be left out, as|must be the one that the agent was made with"
@@ -108,7 +108,7 @@ def test_settings_that_are_objects_must_be_given_again(build, env, objects, wron
 
 def test_an_object_that_nobody_used_is_refused(tmp_path):
     MatrixRL(river(), seed=0).save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="set must be left out, as the agent was made without one"):
+    with pytest.raises(InvalidInput, match="set must be left out"):
         MatrixRL.load(tmp_path / "a", set=OwnSet())
 
 
@@ -138,7 +138,7 @@ def test_an_own_phi_is_saved_by_its_answers_at_a_few_states(kind, tmp_path):
         assert "problem_phi.npy" not in archive.namelist()
         assert archive.getinfo("problem_phi_probe.npy").file_size < 16 * 2 * 3 * 8 + 200  # 16 states
     for given in (None, maps[kind](table + 0.1), TablePhi(table[:, :, :2])):
-        with pytest.raises(InvalidInput, match="phi must be the feature map that it was saved with"):
+        with pytest.raises(InvalidInput, match="phi must be the feature map"):
             MatrixRL.load(tmp_path / "a", world().mdp, phi=given)
     loaded = MatrixRL.load(tmp_path / "a", world().mdp, phi=maps[kind](table))
     for one in (loaded, agent):
@@ -162,7 +162,7 @@ def test_a_map_of_the_library_is_in_the_file_and_not_wanted(tmp_path):
     agent.learn(2)
     agent.save(tmp_path / "a")
     assert_same_agent(MatrixRL.load(tmp_path / "a"), agent)
-    with pytest.raises(InvalidInput, match="phi must be left out: the file holds it"):
+    with pytest.raises(InvalidInput, match="phi must be left out"):
         MatrixRL.load(tmp_path / "a", phi=TablePhi(world().features.phi.table))
 
 
@@ -192,11 +192,11 @@ def test_an_own_algorithm_is_played_saved_and_given_again(tmp_path):
     agent.begin_episode()
     agent.save(tmp_path / "a")
     for wrong in (None, PSRL()):
-        with pytest.raises(InvalidInput, match=r"algorithm must be the algorithm 'counting'.*Pass it to load"):
+        with pytest.raises(InvalidInput, match=r"algorithm must be .*'counting'.*Pass it"):
             Agent.load(tmp_path / "a", river(), algorithm=wrong)
     with pytest.raises(
         InvalidInput,
-        match=r"algorithm must have the settings.* differs in bonus",
+        match=r"algorithm must have the settings.*bonus",
     ):
         Agent.load(tmp_path / "a", river(), algorithm=Counting(bonus=1.0))
     loaded = Agent.load(tmp_path / "a", river(), algorithm=Counting(bonus=3.0))
@@ -216,13 +216,13 @@ def test_what_load_does_not_need_is_refused(tmp_path):
     Agent(river(), Counting(), seed=0).save(own)
     AGENTS["psrl"](river(), seed=0).save(ours)
     KernelMatrixRL(car(), seed=0).save(vectors)
-    with pytest.raises(InvalidInput, match="algorithm must be left out: the file names it"):
+    with pytest.raises(InvalidInput, match="algorithm must be left out"):
         AGENTS["psrl"].load(ours, algorithm=PSRL())
-    with pytest.raises(InvalidInput, match="set must be left out, as the agent was made without one"):
+    with pytest.raises(InvalidInput, match="set must be left out"):
         Agent.load(own, algorithm=Counting(), set=OwnSet())
     with pytest.raises(InvalidInput, match="phi must be left out"):
         KernelMatrixRL.load(vectors, car(), phi=OwnPhi(np.ones((3, 2, 1))))
-    with pytest.raises(CheckpointError, match=r"holds a 'psrl' agent, not 'matrix-rl'; Agent\.load reads any"):
+    with pytest.raises(CheckpointError, match="holds a 'psrl' agent, not 'matrix-rl'"):
         MatrixRL.load(ours)
 
 

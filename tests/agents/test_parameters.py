@@ -29,7 +29,7 @@ from named_agents import AGENTS
 
 SWIM = {"n_states": 3, "horizon": 4}
 BANDITS = ("lin-ucb", "kernel-ucb")
-N = 30
+N = 12
 
 
 def played(name, **options):
@@ -104,7 +104,7 @@ def test_a_problem_with_options_is_that_of_the_same_options_of_the_agent():
     lake = matrixrl.Problem("gym:FrozenLake-v1", **options)
     one, other = MatrixRL(lake, seed=0), MatrixRL("gym:FrozenLake-v1", seed=0, **options)
     np.testing.assert_array_equal(one.learn(20).upper, other.learn(20).upper)
-    with pytest.raises(InvalidInput, match="horizon must be left out for a Problem"):
+    with pytest.raises(InvalidInput, match="horizon must be left out"):
         MatrixRL(lake, horizon=5)
 
 
@@ -158,7 +158,7 @@ def test_repr_has_what_was_given_and_str_what_was_learned(tmp_path):
     agent.save(tmp_path / "agent")
     loaded = MatrixRL.load(tmp_path / "agent")
     assert repr(loaded) == str(loaded)
-    with pytest.raises(ProtocolError, match="get_params needs an agent that was made by its constructor"):
+    with pytest.raises(ProtocolError, match="get_params needs an agent"):
         loaded.get_params()
 
 

@@ -56,7 +56,7 @@ def test_ask_and_tell_is_learn(kind):
 
 
 def test_calls_out_of_order_are_refused_and_change_nothing(agent):
-    with pytest.raises(ProtocolError, match="act was called outside an episode; call begin_episode"):
+    with pytest.raises(ProtocolError, match="act was called outside an episode"):
         agent.act(0)
     with pytest.raises(ProtocolError, match="observe was called outside"):
         agent.observe(0, 0, 0.0, 0)
@@ -64,7 +64,7 @@ def test_calls_out_of_order_are_refused_and_change_nothing(agent):
         agent.end_episode()
     agent.abandon_episode()  # of none
     agent.begin_episode()
-    with pytest.raises(ProtocolError, match="before any step was observed; abandon it instead"):
+    with pytest.raises(ProtocolError, match="before any step was observed"):
         agent.end_episode()
     with pytest.raises(ProtocolError, match="learn was called while an episode is open"):
         agent.learn(1)
@@ -231,11 +231,11 @@ def test_bad_settings(settings, words):
 
 
 def test_bad_problems_and_calls():
-    with pytest.raises(InvalidInput, match="problem must be the name of an environment, a Gymnasium environment"):
+    with pytest.raises(InvalidInput, match="problem must be the name"):
         MatrixRL(3)
     with pytest.raises(InvalidInput, match="Did you mean 'river-swim'"):
         MatrixRL("river-swin")
-    with pytest.raises(InvalidInput, match="env_settings must be empty for an environment that is already made"):
+    with pytest.raises(InvalidInput, match="env_settings must be empty"):
         MatrixRL(make("river-swim"), env_settings={"n_states": 4})
     with pytest.raises(InvalidInput, match="n_episodes must be at least 1"):
         MatrixRL(make("river-swim")).learn(0)
@@ -247,9 +247,9 @@ def test_bad_problems_and_calls():
         MatrixRL(gym.make("CartPole-v1"))
     with pytest.raises(InvalidInput, match="observation_space must be finite: Discrete, MultiDiscrete"):
         MatrixRL(Pictures(), reward=np.zeros((2, 2)), horizon=3)
-    with pytest.raises(InvalidInput, match=r"agent must be one of .*Did you mean 'psrl'"):
+    with pytest.raises(InvalidInput, match=r"agent must be one of .*mean 'psrl'"):
         Agent(make("river-swim"), "psrll")
-    with pytest.raises(InvalidInput, match="agent must be a name, an algorithm or a subclass"):
+    with pytest.raises(InvalidInput, match="agent must be a name"):
         Agent(make("river-swim"), 3)
     assert Agent(make("river-swim"), "psrl").name == "psrl"
 

@@ -90,7 +90,7 @@ def test_trusted_code_is_imported(tmp_path):
     agent.save(tmp_path / "a")
     assert_same_agent(MatrixRL.load(tmp_path / "a", trust_code=True), agent)
     own = saved(Posterior(prior=2.0), tmp_path / "b")
-    with pytest.raises(CheckpointError, match=r"algorithm must be the algorithm 'psrl'.*trust_code=True to import it"):
+    with pytest.raises(CheckpointError, match=r"algorithm must be .*'psrl'.*trust_code=True"):
         Agent.load(tmp_path / "b", river())
     assert_same_agent(Agent.load(tmp_path / "b", river(), trust_code=True), own)
 
@@ -102,7 +102,7 @@ def test_trusted_code_that_was_made_with_arguments_must_still_be_passed(tmp_path
     ):
         MatrixRL.load(tmp_path / "a", trust_code=True)
     saved(Unnamed(bonus=2.0), tmp_path / "b")
-    with pytest.raises(CheckpointError, match=r"algorithm must have the settings .* differs in bonus"):
+    with pytest.raises(CheckpointError, match=r"algorithm must have the settings .*bonus"):
         Agent.load(tmp_path / "b", river(), trust_code=True)
 
 

@@ -151,10 +151,10 @@ def test_a_policy_that_was_saved_acts_with_elements(form, tmp_path):
         policy.act(states.decode(0), [0, 1])
     function = agent.compare(lambda obs, stage: policy.act(obs, stage), policy)
     assert (function.lower, function.upper) == (0.0, 0.0)
-    with pytest.raises(InvalidInput, match=r"policy must return actions of .* got None at observation .*, stage 0"):
+    with pytest.raises(InvalidInput, match=r"policy must return actions of .*None .*stage 0"):
         agent.compare(lambda *_: None, policy)
     other = MatrixRL(Numbers(), seed=3)
-    with pytest.raises(InvalidInput, match="must be a policy of this problem, whose"):
+    with pytest.raises(InvalidInput, match="must be a policy of this problem"):
         other.compare(policy, policy)
 
 
@@ -181,7 +181,7 @@ def test_vector_environments_of_elements_are_those_of_numbers(form):
     one.learn(6, env=SyncVectorEnv([Numbers] * 3))
     other.learn(6, env=SyncVectorEnv([lambda: Combined(form)] * 3))
     assert_same(one, other)
-    with pytest.raises(InvalidInput, match="must have the actions of the agent's problem"):
+    with pytest.raises(InvalidInput, match="must have the actions"):
         other.learn(1, env=SyncVectorEnv([Numbers]))
 
 
@@ -250,7 +250,7 @@ def test_masks_are_about_elements(form):
     assert actions.encode("action", episode.act(obs, allowed=[actions.decode(4)]), "…") == 4
     with pytest.raises(InvalidInput, match="allowed must be among the actions"):
         episode.act(obs, allowed=[actions.decode(0)])
-    with pytest.raises(InvalidInput, match=r"action must be one of \[.*\], which state .* allows"):
+    with pytest.raises(InvalidInput, match=r"action must be one of .*allows"):
         episode.observe(obs, actions.decode(0), 0.0, obs)
     assert episode.stage == 0
 

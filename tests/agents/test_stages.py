@@ -146,7 +146,7 @@ def test_a_step_that_is_told_twice_is_compared_at_its_stage(step):
     other = (told[step - 1][1] + 1) % A
     with pytest.raises((InvalidInput, ProtocolError)):
         episode.observe(0, other, 0.5, 0, step=step - 1)
-    with pytest.raises(InvalidInput, match=r"step must be below the horizon, 4; got 4\."):
+    with pytest.raises(InvalidInput, match="step must be below the horizon, 4"):
         episode.observe(0, 0, 0.5, 0, step=4)
 
 

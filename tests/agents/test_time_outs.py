@@ -50,7 +50,7 @@ def test_the_reward_of_a_time_out_must_be_given_where_it_is_learned():
     episode = agent.begin_episode()
     episode.act(0, now=0.0)
     for close in (episode.time_out, lambda: agent.time_out_after(1.0, now=2.0)):
-        with pytest.raises(InvalidInput, match=r"reward must be given where rewards are learned.*time_out\(reward=…\)"):
+        with pytest.raises(InvalidInput, match=r"reward must be given .*time_out\(reward=…\)"):
             close()
         assert (episode.stage, episode.is_open, agent.n_time_outs) == (0, True, 0)
     assert episode.time_out(0.3).episode_return == 0.3
@@ -68,7 +68,7 @@ def test_known_rewards_are_paid_and_not_contradicted():
     other = MatrixRL(line(), columns=40, preset="tuned", seed=0)
     step = other.begin_episode()
     step.act([0.5])
-    with pytest.raises(InvalidInput, match="time_out needs a problem with an end state"):
+    with pytest.raises(InvalidInput, match=r"time_out needs .*end state"):
         step.time_out()
 
 
@@ -92,7 +92,7 @@ def test_a_time_out_needs_a_step_under_way_and_an_end_state():
         endless.time_out()
     for _ in range(3):
         tell(episode)
-    with pytest.raises(ProtocolError, match="time_out was called after the last step of the episode; end it"):
+    with pytest.raises(ProtocolError, match="time_out was called after the last step"):
         episode.time_out()
 
 
@@ -217,7 +217,7 @@ def test_a_step_that_contradicts_the_first_report_is_refused(told, later):
 def test_steps_come_in_order_and_only_to_an_open_episode():
     agent = learner()
     agent.begin_episode()
-    with pytest.raises(InvalidInput, match=r"step must be at most 0, as steps 0 … 1 were not observed; got 2"):
+    with pytest.raises(InvalidInput, match="step must be at most 0"):
         agent.observe(0, 0, 0.5, 1, step=2)
     for step, words in ((-1, "at least 0"), (1.5, "a whole number"), ("0", "a whole number")):
         with pytest.raises(InvalidInput, match=f"step must be {words}"):

@@ -164,7 +164,7 @@ def test_a_task_learns_from_a_vector_environment_alone():
             return obs - 10, *rest
 
     assert agent.learn(9, env=SyncVectorEnv([Plain] * 2)).n_episodes == 9
-    with pytest.raises(ProtocolError, match="learn needs an environment, and this agent has none"):
+    with pytest.raises(ProtocolError, match="learn needs an environment"):
         agent.learn(1)
 
 
@@ -180,7 +180,7 @@ def test_known_tables_are_those_of_the_agent_and_regret_is_measured():
     other = SyncVectorEnv([made, lambda: make("river-swim", n_states=4, horizon=6, noisy_rewards=True)])
     with pytest.raises(InvalidInput, match=r"sub-environment 1 with another noise of rewards"):
         agent.learn(1, env=other)
-    with pytest.raises(InvalidInput, match=r"no wrapper that may change the known transition table.*TransformReward"):
+    with pytest.raises(InvalidInput, match=r"no wrapper .*TransformReward"):
         agent.learn(1, env=TransformReward(SyncVectorEnv([made] * 3), lambda reward: reward))
     asynchronous = AsyncVectorEnv([lambda: make("river-swim", n_states=4, horizon=7)] * 2)
     with pytest.raises(InvalidInput, match=r"sub-environment 0 with another horizon"):
@@ -326,7 +326,7 @@ def test_an_error_withdraws_the_proof():
 def test_an_unannounced_truncation_is_refused(mode):
     agent = MatrixRL(Walk(), **OPTIONS)
     env = SyncVectorEnv([lambda: TimeLimit(Walk(None, 0.0), 3)] * 2, autoreset_mode=mode)
-    with pytest.raises(ProtocolError, match="truncated an episode after 3 steps, before the horizon of 5"):
+    with pytest.raises(ProtocolError, match=r"truncated .*after 3 steps"):
         agent.learn(4, env=env)
 
 
@@ -361,19 +361,17 @@ class Undeclared(Custom):
 
 def test_environments_that_cannot_be_played_are_refused_in_words():
     agent = MatrixRL(Walk(), **OPTIONS)
-    with pytest.raises(
-        InvalidInput, match="env must be a vector environment of Gymnasium; got an ordinary environment"
-    ):
+    with pytest.raises(InvalidInput, match="env must be a vector environment"):
         agent.learn(1, env=Walk())
-    with pytest.raises(InvalidInput, match="env must be a vector environment of Gymnasium; got 'walk'"):
+    with pytest.raises(InvalidInput, match="env must be a vector environment"):
         agent.learn(1, env="walk")
     with pytest.raises(InvalidInput, match=r"must declare metadata\['autoreset_mode'\]"):
         agent.learn(1, env=Undeclared())
-    with pytest.raises(InvalidInput, match="must have the actions of the agent's problem"):
+    with pytest.raises(InvalidInput, match="must have the actions"):
         agent.learn(1, env=gym.make_vec("FrozenLake-v1", 2, "sync"))
-    with pytest.raises(InvalidInput, match="must have the observations of the agent's problem"):
+    with pytest.raises(InvalidInput, match="must have the observations"):
         agent.learn(1, env=SyncVectorEnv([Other]))
-    with pytest.raises(InvalidInput, match=r"must have observations of the agent's problem, Discrete\(4\)"):
+    with pytest.raises(InvalidInput, match=r"must have observations .*Discrete\(4\)"):
         MatrixRL(Task(np.zeros((4, 2)), 3), known_reward=False, seed=0).learn(1, env=SyncVectorEnv([From0]))
     env = AsyncVectorEnv([Walk], shared_memory=False)
     with pytest.raises(InvalidInput, match=r"must have shared memory.*AsyncVectorEnv\(shared_memory=False\)"):
@@ -400,7 +398,7 @@ def test_last_observations_that_are_missing_and_resets_that_are_not_possible():
     with pytest.raises(ProtocolError, match=r"did not return infos\['final_obs'\]"):
         agent.learn(9, env=NoFinal(SyncVectorEnv([Walk] * 2, autoreset_mode=AutoresetMode.SAME_STEP)))
     agent = MatrixRL(Walk(), **OPTIONS)
-    with pytest.raises(ProtocolError, match="goes on after the horizon of 5 steps"):
+    with pytest.raises(ProtocolError, match="goes on after the horizon"):
         agent.learn(9, env=Custom())
     with pytest.raises(InvalidInput, match="must show its sub-environments"):
         MatrixRL(make("river-swim", n_states=6), seed=0).learn(1, env=Numbered())

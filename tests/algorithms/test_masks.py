@@ -252,7 +252,7 @@ def test_an_algorithm_of_a_user_that_ignores_the_mask_is_told():
         def learn(self, steps):
             pass
 
-    with pytest.raises(InvalidInput, match=r"action must be one of \[0\], allowed in state 0; got 3"):
+    with pytest.raises(InvalidInput, match=r"action must be .*\[0\], allowed in state 0"):
         run_seeds(world_for(""), agent=Stubborn(), n_episodes=2, seeds=1)
 
 

@@ -256,9 +256,9 @@ def test_own_maps_without_the_end_state_are_saved_and_given_again(tmp_path):
     agent.save(tmp_path / "a")
     loaded = MatrixRL.load(tmp_path / "a", mdp, phi=OwnPhi(table), psi=OwnPsi(np.eye(S)))
     np.testing.assert_array_equal(agent.learn(4).upper, loaded.learn(4).upper)
-    with pytest.raises(InvalidInput, match=r"phi must be the feature map .* got a PhiWithEnd with other values"):
+    with pytest.raises(InvalidInput, match=r"phi must be .*got a PhiWithEnd"):
         MatrixRL.load(tmp_path / "a", mdp, phi=OwnPhi(2.0 * table), psi=OwnPsi(np.eye(S)))
-    with pytest.raises(InvalidInput, match="phi must be the feature map that it was saved with"):
+    with pytest.raises(InvalidInput, match="phi must be the feature map"):
         MatrixRL.load(tmp_path / "a", mdp, phi=OwnPhi(table[:, :, 1:]), psi=OwnPsi(np.eye(S)))
 
 
@@ -280,9 +280,7 @@ def test_points_of_a_kernel_may_leave_out_the_end_state():
     distance = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     np.testing.assert_allclose(gram[:16, :16], np.exp(-0.5 * distance / agent.settings.length_scale**2), atol=1e-9)
     assert agent.learn(3).n_episodes == 3
-    with pytest.raises(
-        InvalidInput, match=r"points must have shape \(17, any\).*may leave out the end state, number 16"
-    ):
+    with pytest.raises(InvalidInput, match=r"points must have shape .*leave out the end state"):
         KernelMatrixRL(lake, horizon=8, points=points[:10], seed=0)
 
 
@@ -314,7 +312,7 @@ def test_an_observation_that_is_the_end_state_is_refused_by_its_name():
         InvalidInput, match=rf"obs must be in 0 … 15; got 16\. That is {WORDS}\. Give what was observed"
     ):
         agent.predict(16, stage=0)
-    with pytest.raises(InvalidInput, match=r"obs must be in 0 … 15; got 17\. Give a state of observation_space"):
+    with pytest.raises(InvalidInput, match=r"obs must be in .*state of observation_space"):
         agent.predict(17, stage=0)
     with pytest.raises(InvalidInput, match="obs must be in 0 … 15"):
         agent.policy.act(16, 0)

@@ -103,14 +103,14 @@ def test_mistakes_of_an_own_map_are_named():
         def rows(self, pairs):
             return np.ones((*np.shape(pairs), 2))
 
-    with pytest.raises(InvalidInput, match=r"phi\.d must be a whole number; got None"):
+    with pytest.raises(InvalidInput, match=r"phi\.d must be a whole number"):
         MatrixRL(WORLD.mdp, phi=NoSize())
     NoSize.d = 3
-    with pytest.raises(InvalidInput, match=r"phi\.rows must have shape \(36, 3\); got shape \(36, 2\)"):
+    with pytest.raises(InvalidInput, match=r"phi\.rows must have shape \(36, 3\)"):
         MatrixRL(WORLD.mdp, phi=NoSize())
-    with pytest.raises(InvalidInput, match="phi must be a feature map or an array; got None"):
+    with pytest.raises(InvalidInput, match="phi must be a feature map"):
         Features(None, OwnPsi())
-    with pytest.raises(InvalidInput, match="psi must be a feature map or an array; got None"):
+    with pytest.raises(InvalidInput, match="psi must be a feature map"):
         Features(OwnPhi(), None)
     with pytest.raises(TypeError, match=r"abstract method '?rows"):
         Phi()

@@ -167,7 +167,7 @@ def test_workers_of_this_process_give_the_same_rows(home, reference, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on", ["processes", "ray"])
+@pytest.mark.parametrize("on", ["processes", pytest.param("ray", marks=pytest.mark.full)])
 def test_the_command_finds_modules_of_the_current_directory(home, reference, tmp_path, on):
     done = run(
         "compare", "own.toml", "--out", str(tmp_path / "s"), "--on", on, "--workers", "2", "--trust-code", cwd=home
@@ -176,7 +176,7 @@ def test_the_command_finds_modules_of_the_current_directory(home, reference, tmp
     assert digest(tmp_path / "s") == reference
 
 
-@pytest.mark.slow
+@pytest.mark.full  # as the campaigns of test_campaign.py, with own code
 def test_killed_and_resumed_gives_the_same_rows(home, reference, tmp_path):
     out = tmp_path / "s"
     command = [sys.executable, "-P", "-m", "matrixrl", "compare", "own.toml", "--out", str(out)]

@@ -70,7 +70,9 @@ def campaign(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("later", [0.0, 4.0], ids=["while they start", "while they play"])
+@pytest.mark.parametrize(
+    "later", [pytest.param(0.0, marks=pytest.mark.full), 4.0], ids=["while they start", "while they play"]
+)
 def test_a_parent_that_is_killed_leaves_no_workers(campaign, later):
     assert wait_for(lambda: len(workers_of(campaign.pid)) == 2)
     time.sleep(later)

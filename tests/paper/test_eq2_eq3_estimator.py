@@ -64,7 +64,7 @@ def test_assumption_1_holds_for_generated_worlds(name):
 @pytest.mark.slow
 def test_the_estimate_converges_to_the_core(rng):
     world = WORLDS["low rank"](1)
-    algorithm, _ = algorithm_with_data(world, rng, episodes=20_000)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=4000)
     error = np.linalg.norm(algorithm.model.core_matrix()[0] - world.core)
     early, _ = algorithm_with_data(world, rng, episodes=20)
     assert error < 0.25 * np.linalg.norm(early.model.core_matrix()[0] - world.core)

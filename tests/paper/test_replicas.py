@@ -51,9 +51,9 @@ CASES = [
 def test_batched_equals_looped(name, changes):
     settings = {"exploration": 0.5, **changes}
     seeds = [3, 1, 4]
-    together = run_seeds(name, n_episodes=40, seeds=seeds, env_settings=SMALL[name], **settings)
+    together = run_seeds(name, n_episodes=20, seeds=seeds, env_settings=SMALL[name], **settings)
     for i, seed in enumerate(seeds):
-        alone = run_seeds(name, n_episodes=40, seeds=[seed], env_settings=SMALL[name], **settings)
+        alone = run_seeds(name, n_episodes=20, seeds=[seed], env_settings=SMALL[name], **settings)
         np.testing.assert_allclose(alone.regret[0], together.regret[i], atol=ALGEBRA)
         np.testing.assert_allclose(alone.returns[0], together.returns[i], atol=ALGEBRA)
         np.testing.assert_allclose(alone.upper[0], together.upper[i], atol=ALGEBRA)

@@ -108,7 +108,7 @@ class TestDeclaredStart:
         before = agent.certificate()
         episode = agent.begin_episode()
         for call in (lambda: episode.act(1), lambda: episode.observe(1, 0, 1.0, 1)):
-            with pytest.raises(InvalidInput, match=r"obs must be 0 at the first step \(the declared start\); got 1"):
+            with pytest.raises(InvalidInput, match="obs must be 0 at the first step"):
                 call()
         assert episode.stage == 0
         episode.act(0)
@@ -360,7 +360,7 @@ class TestEnvironments:
         assert run_seeds(Tabled(2), horizon=5, n_episodes=2, seeds=1).returns.tolist() == [[5.0, 5.0]]
 
     def test_resets_that_differ_ask_for_the_start(self):
-        with pytest.raises(InvalidInput, match=r"start must be given for Tabled.*got 1, 2"):
+        with pytest.raises(InvalidInput, match="start must be given for Tabled"):
             MatrixRL(Tabled(1, 2), horizon=5, seed=0)
         agent = MatrixRL(Tabled(1, 2), horizon=5, seed=0, start=[0.0, 0.5, 0.5])
         agent.learn(40)

@@ -44,7 +44,7 @@ class TestActions:
         np.testing.assert_array_equal(read(one, ENDING), np.ones((H, S + 1)))
         for name, value in (("n_actions", 3), ("first_state", 0), ("first_action", 0), ("n_unobserved", 0)):
             sizes = {"n_actions": A, "first_state": 10, "first_action": 7, "n_unobserved": 1, name: value}
-            with pytest.raises(InvalidInput, match=r"incumbent must be a policy of this problem, whose [\w ]+ is"):
+            with pytest.raises(InvalidInput, match="incumbent must be a policy of this problem"):
                 read(Policy(np.ones((H, S + 1), dtype=int), **sizes), ENDING)
 
     def test_a_function_has_the_numbers_of_the_environment(self):

@@ -126,7 +126,7 @@ class TestRoundTrip:
 
     def test_what_cannot_be_read_is_not_written(self, tmp_path, monkeypatch):
         monkeypatch.setattr("matrixrl.policies.policy._LARGEST_JSON", 400)
-        with pytest.raises(CheckpointError, match=r"more than 400; save a table of this size as \.npz"):
+        with pytest.raises(CheckpointError, match=r"more than 400; .*\.npz"):
             policy().save(tmp_path / "p.json")
         assert not list(tmp_path.iterdir())
 

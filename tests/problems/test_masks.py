@@ -72,25 +72,25 @@ def test_other_masks_are_refused_with_one_clear_error(given, words):
 def test_without_a_mask_bad_rows_are_errors_that_mention_it(bad, form):
     table = P.copy()
     table[1, 1] = bad
-    with pytest.raises(InvalidInput, match=r"P (rows )?must .*, or pass allowed=… if those actions are not allowed\.$"):
+    with pytest.raises(InvalidInput, match=r"P (rows )?must .*pass allowed=…"):
         FiniteMDP(form(table), R, 3)
     assert FiniteMDP(form(table), R, 3, allowed=ALLOWED).allowed is not None
     table[1, 0] = bad  # an action that is allowed
-    with pytest.raises(InvalidInput, match=r"P (rows )?must .*, or pass allowed=…"):
+    with pytest.raises(InvalidInput, match=r"P (rows )?must .*pass allowed=…"):
         FiniteMDP(form(table), R, 3, allowed=ALLOWED)
 
 
 def test_rewards_of_other_actions_may_be_missing():
     reward = R.copy()
     reward[1, 1] = np.nan
-    with pytest.raises(InvalidInput, match=r"reward must be finite; got nan at \[1, 1\].*or pass allowed=…"):
+    with pytest.raises(InvalidInput, match=r"reward must be finite.*pass allowed=…"):
         Task(reward, 3)
     reward[2, 0] = 1e9
     task = Task(reward, 3, reward_range=(0.25, 1.0), allowed=ALLOWED)
     assert task.reward[1, 1] == task.reward[2, 0] == 0.25  # unit reward 0
     assert Task(R, 3, reward_range=(0.25, 1.0), allowed=ALLOWED).reward.tolist() == task.reward.tolist()
     reward[1, 0] = np.nan
-    with pytest.raises(InvalidInput, match=r"reward must be finite; got nan at \[1, 0\]"):
+    with pytest.raises(InvalidInput, match="reward must be finite"):
         Task(reward, 3, allowed=ALLOWED)
 
 
@@ -111,13 +111,13 @@ def test_the_end_state_needs_no_allowed_action():
 
 def test_policies_with_other_actions_are_refused():
     mdp = FiniteMDP(P, R, 2, allowed=ALLOWED)
-    with pytest.raises(InvalidInput, match=r"policy must be one of \[1\], allowed in state 2; got 0"):
+    with pytest.raises(InvalidInput, match=r"policy must be .*\[1\], allowed in state 2"):
         evaluate(mdp, np.zeros((2, 3), dtype=int))
     env = MDPEnv(mdp)
     env.reset(seed=0)
     assert env.action_masks().tolist() == [True, True]
     env._state = 1
-    with pytest.raises(InvalidInput, match=r"action must be one of \[0\], allowed in state 1; got 1"):
+    with pytest.raises(InvalidInput, match=r"action must be .*\[0\], allowed in state 1"):
         env.step(1)
     obs, _, _, _, info = env.step(0)  # nothing was spoilt
     assert info["action_mask"].tolist() == ALLOWED[obs].astype(int).tolist()
@@ -206,7 +206,7 @@ def test_all_ignores_what_an_environment_declares():
     problem = read_problem(Knows(), known_reward=False, allowed="all")
     assert problem.finite_task.allowed is None
     assert problem.ignores_masks
-    with pytest.raises(InvalidInput, match="allowed must be one of all; got 'none'"):
+    with pytest.raises(InvalidInput, match="allowed must be one of all"):
         read_problem(Knows(), known_reward=False, allowed="none")
 
 
@@ -240,7 +240,7 @@ def test_a_table_with_masks_that_come_later_needs_them_now(tells):
         Telling = type("Telling", (type(inner),), {"keeps_table": True})
         Telling.reset = lambda self, **options: (first(self, **options)[0], {"action_mask": np.ones(4)})
         lake = Telling()
-    with pytest.raises(InvalidInput, match=r"allowed must be given for an environment with a transition table"):
+    with pytest.raises(InvalidInput, match="allowed must be given"):
         from_gymnasium(lake, horizon=5)
     assert from_gymnasium(lake, horizon=5, allowed="all").allowed is None
     assert from_gymnasium(lake, horizon=5, allowed=lambda _: [0, 1]).task.n_pairs == 2 * 16 + 4
@@ -253,7 +253,7 @@ def test_a_problem_without_a_mask_takes_one_and_one_with_a_mask_keeps_it():
     for given in (mdp, mdp.task, MDPEnv(mdp)):
         assert read_problem(given, allowed=ALLOWED).finite_task.n_pairs == 4
         for other in ("all", ALLOWED[::-1]):
-            with pytest.raises(InvalidInput, match="allowed cannot be changed on a problem that has its own"):
+            with pytest.raises(InvalidInput, match="allowed cannot be changed"):
                 read_problem(given, allowed=other)
     assert free.allowed is None  # it was not changed
     assert MatrixRL("river-swim", seed=0, allowed=lambda _: [1]).problem.finite_task.n_pairs == 6
@@ -261,7 +261,7 @@ def test_a_problem_without_a_mask_takes_one_and_one_with_a_mask_keeps_it():
 
 def test_states_without_numbers_have_no_table_of_masks():
     for given, options in ((gym.make("CartPole-v1"), {"horizon": 20}), (line(), {})):
-        with pytest.raises(InvalidInput, match=r"allowed must be left out for .*episode\.act\(obs, allowed=…\)"):
+        with pytest.raises(InvalidInput, match=r"allowed must be left out .*act\(obs, allowed=…\)"):
             read_problem(given, allowed=lambda _: [0], **options)
         assert read_problem(given, allowed="all", **options).ignores_masks
 
@@ -283,9 +283,7 @@ def test_masks_of_two_actions_that_may_be_numbers_of_actions_are_refused(form):
         lambda: Task(R, 3, allowed=lambda s: form(table[s])),
         lambda: FiniteMDP(P, R, 3, allowed=lambda s: form(table[s])),
     ):
-        with pytest.raises(
-            InvalidInput, match=r"allowed returns must not be readable both as a mask and .* 2 booleans"
-        ):
+        with pytest.raises(InvalidInput, match="allowed returns must not be readable both"):
             made()
     assert Task(R, 3, allowed=lambda s: [0] if s else [0, 1]).n_pairs == 4
     assert Task(R, 3, allowed=lambda s: range(2) if s else {0, 1}).n_pairs == 6
@@ -295,7 +293,7 @@ def test_masks_of_two_actions_that_may_be_numbers_of_actions_are_refused(form):
 def test_an_array_of_0_and_1_is_no_request_for_two_actions():
     episode = MatrixRL(Task(R, 3, start=0), seed=0).begin_episode()
     for mask in ([0, 1], [1, 0]):
-        with pytest.raises(InvalidInput, match="allowed must not be readable both as a mask"):
+        with pytest.raises(InvalidInput, match="allowed must not be readable both"):
             episode.act(0, allowed=np.array(mask))
         for clear in (np.array(mask, dtype=bool), np.array(mask, dtype=np.int8), np.flatnonzero(mask)):
             assert MatrixRL(Task(R, 3, start=0), seed=0).begin_episode().act(0, allowed=clear) == mask.index(1)

@@ -275,9 +275,7 @@ def test_states_without_numbers_have_no_stages_and_no_discount(name):
 
 
 def test_settings_of_an_environment_without_a_table_go_to_the_agent():
-    with pytest.raises(
-        InvalidInput, match=r"discount is not a setting of gym:Blackjack-v1, .* MatrixRL\(env, discount=…\)"
-    ):
+    with pytest.raises(InvalidInput, match=r"discount is not a setting .*discount=…"):
         make("gym:Blackjack-v1", discount=0.5)
     options = {"known_reward": False, "reward_range": (-1.0, 1.0), "seed": 0}
     assert MatrixRL("gym:Blackjack-v1", discount=0.5, **options).problem.finite_task.is_endless
@@ -339,7 +337,7 @@ def test_a_mask_of_a_staged_problem_cannot_be_changed():
     mdp = FiniteMDP(P, R, H, allowed=MASK)
     assert read_problem(mdp, allowed=MASK).finite_task.n_pairs == MASK.sum()
     for other in ("all", MASK[0], MASK[::-1]):
-        with pytest.raises(InvalidInput, match="allowed cannot be changed on a problem that has its own"):
+        with pytest.raises(InvalidInput, match="allowed cannot be changed"):
             read_problem(mdp, allowed=other)
 
 
@@ -374,16 +372,16 @@ def test_messages_about_masks_name_actions_of_the_user():
     env = MDPEnv(mdp)
     env.reset(seed=0)
     env._stage, env._state = 2, 2
-    with pytest.raises(InvalidInput, match=r"action must be one of \[1\], allowed in state 2 at stage 2; got 0\."):
+    with pytest.raises(InvalidInput, match=r"action must be .*\[1\], .*state 2 at stage 2"):
         env.step(0)
-    with pytest.raises(InvalidInput, match=r"action must be in 0 … 1; got 5"):
+    with pytest.raises(InvalidInput, match="action must be in 0 … 1"):
         env.step(5)
     policy = solve(mdp).policy.copy()
     policy[3, 0] = 1
-    with pytest.raises(InvalidInput, match=r"policy must be one of \[0\], allowed in state 0 at stage 3; got 1\."):
+    with pytest.raises(InvalidInput, match=r"policy must be .*\[0\], .*state 0 at stage 3"):
         evaluate(mdp, policy)
     policy[3, 0] = 5
-    with pytest.raises(InvalidInput, match=r"policy must be in 0 … 1; got 5"):
+    with pytest.raises(InvalidInput, match="policy must be in 0 … 1"):
         evaluate(mdp, policy)
 
 
@@ -494,7 +492,7 @@ def test_tables_of_classes_follow_the_numbers_of_the_classes(classes):
 
 def test_tables_that_may_be_of_stages_or_of_classes_are_refused():
     rewards = np.arange(8.0).reshape(2, 2, 2) / 8.0
-    with pytest.raises(InvalidInput, match=r"reward must be clear: 2 tables may be those of the stages or of the clas"):
+    with pytest.raises(InvalidInput, match="reward must be clear"):
         Task(rewards, 2, reward_range=(0, 1), stage_dependent=[1, 0])
     assert Task(rewards, 2, reward_range=(0, 1), stage_dependent=[0, 1]).stages.n_classes == 2
     assert Task(rewards[[0, 0]], 2, reward_range=(0, 1), stage_dependent=[1, 0]).stages.n_classes == 2

@@ -73,16 +73,16 @@ names = pytest.mark.parametrize("name", ENVS)
 @pytest.mark.parametrize("wrap", CHANGED.values(), ids=CHANGED)
 def test_an_environment_with_a_changing_wrapper_has_no_table_and_says_so(name, wrap):
     env = wrap(ENVS[name]())
-    with pytest.warns(MatrixRLWarning, match="transition table of .* is not used, because the wrapper") as seen:
+    with pytest.warns(MatrixRLWarning, match="transition table .* is not used") as seen:
         agent = MatrixRL(env, known_reward=False, horizon=6, reward_range=(-2, 2), seed=0)
     assert len(seen) == 1
     history = agent.learn(3)
     assert history.regret is None
     assert agent.problem.mdp is None
     assert known_mdp(env) is None
-    with pytest.raises(InvalidInput, match=r"reward must be given .* as the wrapper \w+ may change it"):
+    with pytest.raises(InvalidInput, match=r"reward must be given .*wrapper"):
         MatrixRL(env, horizon=6, known_reward=True)
-    with pytest.raises(InvalidInput, match="env must not have wrappers that may change its transition table"):
+    with pytest.raises(InvalidInput, match="env must not have wrappers"):
         from_gymnasium(env)
 
 
@@ -106,7 +106,7 @@ def test_the_reported_returns_and_the_regret_are_never_of_two_problems():
 
 
 def test_a_subclass_with_its_own_step_is_not_played_from_the_table():
-    with pytest.warns(MatrixRLWarning, match="the method step of OwnSwim may change it"):
+    with pytest.warns(MatrixRLWarning, match="step of OwnSwim may change it"):
         agent = AGENTS["psrl"](OwnSwim(n_states=4, horizon=8), known_reward=False, seed=0)
     assert agent.learn(2).returns.min() > 1.0
     with warnings.catch_warnings():
@@ -189,7 +189,7 @@ def test_the_time_limit_of_a_wrapper_is_the_horizon_and_its_upper_limit():
     agent = MatrixRL(env, reward=np.ones((2, 2)), seed=0)
     assert agent.problem.task.horizon == 7
     assert agent.learn(1).lengths[0] == 7
-    with pytest.raises(InvalidInput, match="horizon must not exceed the time limit of the environment, 7 steps; got 8"):
+    with pytest.raises(InvalidInput, match=r"horizon must not exceed .*7 steps"):
         MatrixRL(env, reward=np.ones((2, 2)), horizon=8)
     with pytest.raises(InvalidInput, match="time limit of the environment, 5 steps"):
         MatrixRL(wrappers.TimeLimit(RiverSwim(), 5))

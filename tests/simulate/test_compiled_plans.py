@@ -157,7 +157,7 @@ def test_what_was_said_of_compiled_loops_is_saved(tmp_path, compiled):
 
 
 def test_compiled_is_refused_at_once_where_it_cannot_be():
-    with pytest.raises(InvalidInput, match="compiled must be left out with sampled columns"):
+    with pytest.raises(InvalidInput, match="compiled must be left out"):
         MatrixRL(make("linear-mdp"), columns=30, compiled=True)
     with pytest.raises(InvalidInput, match="compiled must be true, false or None"):
         MatrixRL(make("river-swim"), compiled="maybe")

@@ -193,7 +193,7 @@ def test_long_runs_stay_close_to_an_inversion_from_scratch():
 def test_ucrl_vtr_refuses_matrices_that_would_not_fit():
     world = low_rank(n_states=3000, n_actions=2, d=8, horizon=2, seed=0)
     wide = Features(world.features.phi, OneHotPsi(3000))
-    with pytest.raises(InvalidInput, match=r"^features of ucrl-vtr must not need matrices .* Use fewer features"):
+    with pytest.raises(InvalidInput, match=r"^features of ucrl-vtr must not need matrices"):
         started("ucrl-vtr", Problem.of(world.mdp, wide))
 
 

@@ -95,6 +95,8 @@ def _jit(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Any:
         made: Any = njit(cache=True, **options)(function)
     except RuntimeError:  # no writable cache directory: compile again in each process
         return njit(**options)(function)
+    if made is function:  # NUMBA_DISABLE_JIT=1: the loops run as Python
+        return function
     # numba watches the file of the function alone, and not those of the functions that it calls. It reads nothing of
     # a cache of another version, so classes of arguments may be renamed, too.
     made._cache._cache_file._version += _sources_stamp()

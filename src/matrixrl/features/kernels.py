@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
+from scipy.spatial.distance import cdist
 
 from matrixrl.checks import choice, fail, real_numbers, shown
 from matrixrl.checks import function as check_function
@@ -28,7 +29,7 @@ __all__ = [
     "matern_5_2",
     "negative_evidence",
     "rbf",
-    "scikit_rbf",
+    "rbf_kernel",
     "squared_distances",
 ]
 
@@ -77,11 +78,18 @@ class Kernel:
         return found
 
 
-def scikit_rbf(length_scale: float) -> Any:
-    """Return the squared exponential kernel of scikit-learn."""
-    with naming_the_extra("kernels", "a kernel"):
-        from sklearn.gaussian_process.kernels import RBF  # imported here because it is slow to import, and optional
-    return RBF(length_scale)
+def rbf_kernel(length_scale: float, argument: str = "kernel") -> Kernel:
+    """Return the RBF kernel exp(−r²/2l²), equal to that of scikit-learn, which it does not need.
+
+    >>> rbf_kernel(2.0)(np.zeros((1, 1)), np.array([[2.0]])).round(3)
+    array([[0.607]])
+    """
+
+    def of_points(x: FloatArray, y: FloatArray) -> FloatArray:
+        found: FloatArray = np.exp(-0.5 * cdist(x / length_scale, y / length_scale, metric="sqeuclidean"))
+        return found
+
+    return Kernel(of_points, argument, lambda x: np.ones(len(x)))
 
 
 def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
@@ -100,7 +108,7 @@ def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
     if isinstance(value, Kernel):
         return value
     if value is None or (isinstance(value, str) and value == "rbf"):
-        value = scikit_rbf(1.0)
+        return rbf_kernel(1.0, argument)
     if isinstance(value, str):
         metric = choice(argument, value, PAIRWISE)
         with naming_the_extra("kernels", "a kernel"):

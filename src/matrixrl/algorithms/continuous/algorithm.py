@@ -17,7 +17,7 @@ from matrixrl.archive import check_arrays
 from matrixrl.checks import choice, fail
 from matrixrl.errors import InvalidInput
 from matrixrl.extras import naming_the_extra
-from matrixrl.features.kernels import ObservationScale, as_kernel, scikit_rbf
+from matrixrl.features.kernels import ObservationScale, as_kernel, rbf_kernel
 from matrixrl.features.state_maps import FourierBasis, InducingMap, StateMap, TileCoding, TransformerMap
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import Guarantee
@@ -100,7 +100,7 @@ def make_state_map(n_coordinates: int, settings: ContinuousSettings, seed: int) 
     if settings.features == "tiles":
         return TileCoding(n_coordinates)
     if settings.features == "inducing":
-        chosen = as_kernel(scikit_rbf(scale) if kernel is None else kernel)
+        chosen = as_kernel(rbf_kernel(scale) if kernel is None else kernel)
         return InducingMap(chosen, n_coordinates, budget=size, tolerance=settings.tolerance)
     with naming_the_extra("kernels", f"features={settings.features!r}"):
         from sklearn.kernel_approximation import Nystroem, RBFSampler  # slow to import, so only where it is used

@@ -117,6 +117,9 @@ class UCMatrixRL(FiniteAlgorithm):
         if is_plug_in(type(self)):
             rule = f"must be left out for {type(self).__name__}, a subclass"
             fail("columns", rule, self.settings.columns, "Leave it out.")
+        if self.settings.optimism_budget > 0.0:
+            rule = "must be 0 for functions of states, whose bounds are estimates"
+            fail("optimism_budget", rule, self.settings.optimism_budget, 'Use preset="optimistic" or "tuned".')
         from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
         sampled = SampledMatrixRL()

@@ -49,12 +49,12 @@ class FiniteKernelMatrixRL(UCMatrixRL):
     def _with_features(self, problem: Problem) -> Problem:
         """Return the problem with the features of the kernels on its states."""
         from matrixrl.features import kernel_features
-        from matrixrl.features.kernels import scikit_rbf
+        from matrixrl.features.kernels import rbf_kernel
 
         chosen, task = self.settings, problem.finite_task
         k_phi = chosen.k_phi
         if k_phi is None:
-            k_phi = scikit_rbf(chosen.length_scale)
+            k_phi = rbf_kernel(chosen.length_scale)
         points, correlation = problem.state_points(chosen.points), chosen.action_correlation
         found = kernel_features(points, task.n_actions, k_phi=k_phi, k_psi=chosen.k_psi, action_correlation=correlation)
         features = found.cover(task.n_states, task.n_actions, task.end_state, task.end_words)

@@ -73,6 +73,7 @@ scorecard-bsuite scorecard-icu-sepsis: scorecard-%: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python -m scorecards $* --out ../out/scorecard/$*
 
 scorecard-colosseum: $(VENV)/.dev
+	@test -n "$(DATA)" || { echo "give the folder with the tables: make scorecard-colosseum DATA=DIR"; exit 2; }
 	cd benchmarks && ../$(BIN)/python -m scorecards colosseum --data $(abspath $(DATA)) --out ../out/scorecard/colosseum
 
 # Cosmic Ray is installed beside the environment, because nothing else needs it.

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl import FiniteMDP, MatrixRL, Task, run_seeds, solve
+from matrixrl.agents.certificates import certificate_of
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.play.rollout import TableWorld
 from matrixrl.problems import Problem, tabular
@@ -53,7 +54,7 @@ def gap(seeds: int) -> None:
         for agent in agents:
             agent.learn(n - done)
             played = agent.certificate()
-            model = agent._certificate_of(agent.algorithm.certifier.safest_plan())
+            model = certificate_of(agent, agent.algorithm.certifier.safest_plan())
             best = agent.recommend()
             rows.append((played.gap, model.gap, best.certificate.gap, best.basis))
         done, spent = n, (time.process_time() - started) / seeds
@@ -204,9 +205,9 @@ def _refuted(off: float, noisy: bool, delta: float, runs: int, most: int) -> tup
         steps = world.play(algorithm, algorithm.plan()).steps
         algorithm.update(steps)
         seen += ((steps.states == 0) & (steps.actions == 0)).sum(axis=1)
-        new = algorithm.claims.given.alarm & np.isinf(episode)
+        new = algorithm._rewards.given.alarm & np.isinf(episode)
         episode[new], visits[new] = n + 1, seen[new]
-        if algorithm.claims.given.alarm.all():
+        if algorithm._rewards.given.alarm.all():
             break
     return episode, visits
 

@@ -70,8 +70,10 @@ class AgentTarget:
     def state(agent: Any) -> Any:
         problem, log, algorithm = agent.problem, agent._log, agent.algorithm
         names = ("states", "actions", "rewards", "next_states", "terminated")
-        episodes = [[*(getattr(e.data, name) for name in names), e._off_plan, e._advised] for e in agent.open_episodes]
-        plans = [e._plan.arrays() for e in agent.open_episodes]
+        episodes = [
+            [*(getattr(e.data, name) for name in names), e.data.off_plan, e._advised] for e in agent.open_episodes
+        ]
+        plans = [e.data.plan.arrays() for e in agent.open_episodes]
         history = {name: getattr(log, name) for name in log.__slots__}
         known = (
             problem.task.horizon,

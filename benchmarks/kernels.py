@@ -91,7 +91,7 @@ def budget() -> None:
     truth = _smooth(where)[:, None]
     row("steps", "inducing points", "s per episode of 200 steps (first, last)", "s to solve", "residual (mean)")
     row(*["---"] * 5)
-    residual = plan.coordinates.describe(where)[1].mean()
+    residual = plan.bounds.describe(where)[1].mean()
     row("20,000", model.map.size, f"{seconds[0]:.3f}, {seconds[-1]:.3f}", f"{planned:.2f}", f"{residual:.3f}")
     print()
     row("mean error of the prediction", "against the truth", "exact dual on 3,000 steps, against the truth")

@@ -69,7 +69,7 @@ def measure(build: Callable[[], MatrixRL], count: int, folder: Path) -> tuple[st
             episode._advised = None  # a new question each time
         asked.append(cpu_seconds(lambda: [episode.act(0) for episode in episodes]))
     told = cpu_seconds(lambda: [episode.observe(0, episode.act(0), 0.0, 1) for episode in episodes]) / count
-    tables = {id(table) for e in episodes for table in (e._plan.policy, e._plan.values)}
+    tables = {id(table) for e in episodes for table in (e.data.plan.policy, e.data.plan.values)}
     path = folder / f"{count}.npz"
     saving = seconds(lambda: agent.save(path))
     loading = seconds(lambda: MatrixRL.load(path))

@@ -4,7 +4,7 @@
 
 QuantEcon is not a dependency of matrixrl. Install both in an environment of their own:
 
-    python -m venv out/quantecon && out/quantecon/bin/pip install quantecon -e '.[fast]'
+    python -m venv out/quantecon && out/quantecon/bin/pip install quantecon -e .
     out/quantecon/bin/python benchmarks/sparse_planner.py
 
 Times are processor seconds of one thread, the best of several rounds in which the planners alternate. Making the

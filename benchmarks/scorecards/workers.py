@@ -20,6 +20,11 @@ from matrixrl.threads import limited_threads
 __all__ = ["answers", "follow", "interpreter_of", "missing_packages", "tell"]
 
 _BENCHMARKS = Path(__file__).parents[1]
+# This directory is the last on the path: its colosseum.py must not hide the package of that name.
+_RUN = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
 _CHECK = "import importlib.util, sys; print(*(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None))"
 
 
@@ -43,7 +48,7 @@ def answers(python: Path, module: str, verb: str, order: dict[str, Any], *, pack
 
     Args:
         python: Interpreter that has this library and the package.
-        module: Module of the worker, which calls `orders.follow`.
+        module: Module of the worker, which calls `follow`.
         verb: What the worker does.
         order: All that it needs to know, as JSON.
         package: Name of the package for messages.
@@ -51,9 +56,9 @@ def answers(python: Path, module: str, verb: str, order: dict[str, Any], *, pack
     Raises:
         MatrixRLError: The worker failed; its last line says why.
     """
-    command = [str(python), "-m", module, verb, json.dumps(order)]
+    command = [str(python), "-c", _RUN, str(_BENCHMARKS), module, verb, json.dumps(order)]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        own = {**os.environ, **SAFE_PATH, "PYTHONPATH": str(_BENCHMARKS)}
+        own = {**os.environ, **SAFE_PATH}
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=own) as worker:
             try:
                 for line in worker.stdout or ():

@@ -12,11 +12,11 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from matrixrl.checks import fail, optional_flag
+from matrixrl.extras import missing_packages
 
 __all__ = ["compiled", "inlined", "lean", "pays_off", "saves_time", "summed", "to_compile", "why_not_usable"]
 
@@ -31,7 +31,7 @@ _NOTE = "matrixrl: compiling loops with numba, which takes up to a minute; later
 @cache
 def why_not_usable() -> str | None:
     """Return the reason why numba cannot be used, or None if it can; the first call imports numba."""
-    if find_spec("numba") is None:
+    if missing_packages(["numba"]):
         return "numba is not installed"
     try:
         import numba  # noqa: F401
@@ -80,7 +80,7 @@ def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: i
 def _usable() -> bool:
     """Return whether numba can be used; warn once if it is installed but cannot be used."""
     reason = why_not_usable()
-    if reason is not None and find_spec("numba") is not None:
+    if reason is not None and not missing_packages(["numba"]):
         warnings.warn(f"{reason}: compiled loops are left out", RuntimeWarning, stacklevel=2)
     return reason is None
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matrixrl_serve.problem import ProblemFile, read_problem
     from matrixrl_serve.service import Service
 
-NEEDED = ("fastapi", "httptools", "httpx", "jinja2", "plotly", "pyarrow", "pydantic", "sqlalchemy", "uvicorn")
+NEEDED = ("fastapi", "httptools", "jinja2", "plotly", "pyarrow", "pydantic", "sqlalchemy", "uvicorn")
 """Packages of the extra `serve`, by the names that are imported."""
 
 _MODULES = {

@@ -40,7 +40,7 @@ class Denied(ServiceError):
 
 
 class TooMany(ServiceError):
-    """More requests than the rate limit allows."""
+    """More dashboards are open than the service allows."""
 
     status = 429
 

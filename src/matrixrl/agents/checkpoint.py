@@ -301,6 +301,8 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._selection = None if header["selection"] is None else printable(header["selection"])
     begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
     agent._gaps = number("gaps", header["gaps"], low=0.0, remedy="It is damaged.")
+    for name in ("overridden", "delay", "time_outs"):
+        integer(name, header[name], low=0, remedy="It is damaged.")
     agent._overridden = header["overridden"]
     agent._ledger.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
     if isinstance(agent.algorithm, FiniteAlgorithm) and agent.problem.kind == "finite":

@@ -35,8 +35,8 @@ class MatrixRL(Agent):
         set: Confidence set: a name (``matrixrl list sets``) or an object such as ``NormalisedBall(ridge=0.5)``; by
             default the smallest proven one for the features at hand.
         exploration: Factor of the radius; below 1 the guarantee is off.
-        optimism_budget: α of the optimism budget; the proven bound on regret grows by the factor 1 + α, and 0 always
-            plays the optimistic plan.
+        optimism_budget: α of the optimism budget; the proven bound on regret grows by the factor 1 + α (1 + 2α for
+            balls), and 0 always plays the optimistic plan.
         delta: Probability with which the guarantee may fail.
         known_reward: Whether the agent is given the rewards; by default it learns them where the problem has none.
         ties: Among equally optimistic actions take one at random ("random"), or the best one of a plan at a small

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from matrixrl.checks import fail, integer, number
+from matrixrl.extras import naming_the_extra
 from matrixrl.features.kernels import Kernel, check_gram
 from matrixrl.records import FloatArray
 
@@ -158,7 +159,8 @@ class TransformerMap(StateMap):
             if not callable(getattr(transformer, method, None)):
                 fail("features", f"must have a method {method}", type(transformer).__name__, "Give a transformer.")
         if hasattr(transformer, "get_params"):
-            from sklearn.base import clone  # imported here because it is slow to import, and optional
+            with naming_the_extra("kernels", "a transformer with get_params"):
+                from sklearn.base import clone  # imported here because it is slow to import, and optional
 
             self._transformer = clone(transformer)
         else:

@@ -57,6 +57,7 @@ class KernelOptions(BallOptions, total=False):
             step.
         ties: As in `MatrixRL`.
         explore_for: As in `MatrixRL`.
+        optimism_budget: As in `MatrixRL`.
     """
 
     k_psi: Any
@@ -68,6 +69,7 @@ class KernelOptions(BallOptions, total=False):
     max_return: float | None
     ties: str | None
     explore_for: str | None
+    optimism_budget: float | None
 
 
 class RunOptions(KernelOptions, total=False):
@@ -79,7 +81,6 @@ class RunOptions(KernelOptions, total=False):
     preset: str | None
     set: str | ConfidenceSet | type[ConfidenceSet] | None
     exploration: float | None
-    optimism_budget: float | None
     delta: float | None
     known_reward: bool | None
     switch_growth: float | None

@@ -280,10 +280,15 @@ class CompiledPlayer:
         """Copy what the optimism budget knows, and make room for the tuned plans."""
         rule, task, n = self._algorithm.budget, self._mdp.task, self._algorithm.n_replicas
         n_states = 0 if rule is None else task.n_states
+
+        def one_tie(has_preference: bool) -> Any:
+            return tie_weights(np.ones((1, 1)), task.horizon, has_preference=has_preference)[0, 0]
+
         return Budget(
             alpha=0.0 if rule is None else rule.alpha,
             declares_start=task.start_is_declared,
             lefts=self._algorithm.frame.lefts(),
+            tie_scale=float(one_tie(False) / one_tie(self._prefers)),
             charged=np.zeros(n) if rule is None else rule.charged.copy(),
             earned=np.zeros(n) if rule is None else rule.earned.copy(),
             first_states=np.zeros((n, n_states), dtype=np.bool_) if rule is None else rule.first_states.copy(),

@@ -13,7 +13,8 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
-from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
+from matrixrl.errors import InvalidInput, MatrixRLError
+from matrixrl.extras import require_packages
 from matrixrl.play.rollout import Trajectory, first_observation, play_in_env
 from matrixrl.problems import MDPEnv
 from matrixrl.problems.gym_tables import current_mask
@@ -22,19 +23,6 @@ from matrixrl.random_streams import stream_seed
 __all__ = ["Recorder", "Recording", "make_rendered"]
 
 _HEADER, _GAP = 36, 8  # pixels of a title, and between two videos
-
-
-def _require_packages() -> None:
-    """Raise `MissingExtra` if the packages that write videos are not installed."""
-    try:
-        import imageio_ffmpeg  # noqa: F401
-        import moviepy  # noqa: F401
-        import PIL  # noqa: F401
-        import pygame  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(
-            f"videos need {error.name}, which is not installed; pip install 'matrixrl[video]'"
-        ) from error
 
 
 def make_rendered(env: str, env_settings: dict[str, Any], *, trust_code: bool = False) -> gym.Env[Any, Any]:
@@ -95,7 +83,7 @@ class Recorder:
     """
 
     def __init__(self, env: str, env_settings: dict[str, Any], folder: Path, *, trust_code: bool = False) -> None:
-        _require_packages()
+        require_packages(("imageio_ffmpeg", "moviepy", "PIL", "pygame"), extra="video", purpose="a video")
         self._given, self._trust_code, self._folder = (env, env_settings), trust_code, folder
         self._name = env.removeprefix("gym:").replace("/", "-").replace(":", "-")
         self._make().close()  # complain now, before anything is played

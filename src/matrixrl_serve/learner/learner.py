@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from matrixrl.agents import MatrixRL
 from matrixrl_serve.learner.outcomes import filled_in, observe_episode
 from matrixrl_serve.learner.publication import Publication
@@ -90,8 +92,10 @@ class Learner:
         before = int(self.agent.algorithm.n_plans[0])
         ahead = self.agent.plan_ahead()
         self._learned = self.agent.n_episodes
-        if int(self.agent.algorithm.n_plans[0]) == before:
-            return None  # by rare switching
+        last = self.plans.get(self.version)
+        plays_on = last is None or last.ahead is None or np.array_equal(last.ahead.plan.policy, ahead.plan.policy)
+        if int(self.agent.algorithm.n_plans[0]) == before and plays_on:
+            return None  # by rare switching, unless the optimism budget chose the other plan
         tables, recommended = self.agent.action_tables(ahead), self.recommender.choose(self.agent)
         alarm = self.agent.alarm or self._alarm_of(ahead.plan)
         report = self._report(recommended, alarm)

@@ -25,6 +25,7 @@ from matrixrl.core.backup import ScoredPlan, upper_policy_values
 from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.core.models import CountModel, Model, ModelContext
+from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPhi
 from matrixrl.logs import StepLog
 from matrixrl.problems import Problem
@@ -34,6 +35,8 @@ from matrixrl.settings import Settings
 from matrixrl.tolerances import TIE
 
 __all__ = ["KeptPlan", "UCMatrixRL"]
+
+_NONE = -1.0  # lack in a saved file where a plan without candidates is kept
 
 
 class KeptPlan(NamedTuple):
@@ -86,7 +89,7 @@ class UCMatrixRL(FiniteAlgorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties",)
-    _memory_names = ("_kept",)
+    _memory_names = ("_kept", "_played")
     settings: MatrixRLSettings
     model: Model
     claims: MatrixRLClaims
@@ -161,8 +164,13 @@ class UCMatrixRL(FiniteAlgorithm):
         """Plan with the actions that are allowed; a new plan is due."""
         super()._use_masks()
         self._kept, self._planned, self._scored = KeptPlan(), None, None
-        for model in filter(None, (self.model, self._tuned_model)):
+        for model in self._models:
             model.use_masks(self._part, self.frame.allowed)
+
+    @property
+    def _models(self) -> list[Model]:
+        """The model, and that of the tuned plan if it has one of its own."""
+        return [self.model] if self._tuned_model is None else [self.model, self._tuned_model]
 
     @property
     def _clock(self) -> Clock:
@@ -180,7 +188,7 @@ class UCMatrixRL(FiniteAlgorithm):
         if self.budget is not None and isinstance(self._played, BudgetPlan):
             self.budget.settle(self._played, steps, self._charging_bounds(), self.frame)
         self._played = None
-        for model in filter(None, (self.model, self._tuned_model)):
+        for model in self._models:
             model.update(pairs, steps.next_states, unit, steps.weights)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self._clock)
 
@@ -190,6 +198,7 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def update_from_log(self, log: StepLog) -> None:
         """Learn from episodes that others recorded, and compare rewards with φ at the end."""
+        self._played = None  # logged episodes are not charged
         super().update_from_log(log)
         self._rewards.compare(self._clock)
 
@@ -221,6 +230,7 @@ class UCMatrixRL(FiniteAlgorithm):
         if isinstance(played, Candidates):
             assert self.budget is not None
             played = self.budget.choose(played)
+        self._played = played
         alarm = self._rewards.alarm
         return replace(played, empty=played.empty + alarm) if alarm.any() else played
 
@@ -355,7 +365,7 @@ class UCMatrixRL(FiniteAlgorithm):
             policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
             plan = Plan(policy, np.zeros((n, frame.horizon + 1, frame.n_states)), np.zeros(n, dtype=np.int64))
         if self.budget is not None and not isinstance(plan, Candidates):  # none yet, or one that certifies
-            plan = Candidates(plan.policy, plan.values, plan.empty, plan.policy, np.zeros((n, frame.n_states)))
+            plan = Candidates(plan.policy, plan.values, plan.empty, plan.policy, np.full((n, frame.n_states), _NONE))
         arrays = {f"kept_{name}": array for name, array in plan.arrays().items()}
         return arrays | {"kept_sizes": np.full_like(self.model.size(), -1.0) if sizes is None else sizes}
 
@@ -372,17 +382,28 @@ class UCMatrixRL(FiniteAlgorithm):
         if self.settings.switch_growth > 0.0 and (arrays["kept_sizes"] >= 0.0).all():
             tables = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
             plan = plan_from_arrays(tables, self._declared_frame, n_replicas=self.n_replicas)
-            if self.budget is not None:
-                plan = Candidates(plan.policy, plan.values, plan.empty, arrays["kept_tuned"], arrays["kept_lack"])
+            if self.budget is not None and (arrays["kept_lack"] != _NONE).all():
+                tuned = plan_from_arrays(
+                    tables | {"policy": arrays["kept_tuned"]}, self._declared_frame, n_replicas=self.n_replicas
+                )
+                lack = self._checked_lack(arrays["kept_lack"])
+                plan = Candidates(plan.policy, plan.values, plan.empty, tuned.policy, lack)
             self._kept = KeptPlan(plan, arrays["kept_sizes"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""
-        plan = super().plan_from_arrays(arrays)
         if self.budget is None or "lack" not in arrays:
-            return plan
-        check_arrays(
-            {name: arrays[name] for name in ("is_tuned", "lack")},
-            {"is_tuned": np.zeros(1, dtype=np.bool_), "lack": np.zeros((1, self.frame.n_states))},
-        )
-        return BudgetPlan(plan.policy, plan.values, plan.empty, arrays["is_tuned"], arrays["lack"])
+            return super().plan_from_arrays(arrays)
+        more = {"is_tuned": np.zeros(1, dtype=np.bool_), "lack": np.zeros((1, self.frame.n_states))}
+        check_arrays({name: arrays[name] for name in more if name in arrays}, more)
+        plan = super().plan_from_arrays({name: array for name, array in arrays.items() if name not in more})
+        is_tuned, lack = arrays["is_tuned"], self._checked_lack(arrays["lack"])
+        if lack[~is_tuned].any():
+            raise InvalidInput("an optimistic plan lacks nothing")
+        return BudgetPlan(plan.policy, plan.values, plan.empty, is_tuned, lack)
+
+    def _checked_lack(self, lack: FloatArray) -> FloatArray:
+        """Return what a saved tuned plan lacks, or raise if it is no number from 0 to H."""
+        if not ((lack >= 0.0) & (lack <= float(self.frame.horizon))).all():
+            raise InvalidInput("the plan does not fit the problem")
+        return lack

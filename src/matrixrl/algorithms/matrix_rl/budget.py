@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.core.backup import Frame, ValueBounds
+from matrixrl.errors import InvalidInput
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
-__all__ = ["BudgetPlan", "Candidates", "OptimismBudget"]
+__all__ = ["BudgetPlan", "Candidates", "OptimismBudget", "lack_at"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class BudgetPlan(Plan):
 class OptimismBudget:
     """The rule that chooses between the optimistic plan and the tuned one, once an episode, for B replicas.
 
-    The tuned plan is played while Γ + lack <= α (Ω + H): Γ is what the tuned plans so far lacked in optimism, and Ω is
+    The tuned plan is played while Λ + lack <= α (Ω + H): Λ is what the tuned plans so far lacked in optimism, and Ω is
     the sum of the widths of the bounds at the pairs that were played, both in unit reward.
 
     Args:
@@ -71,7 +72,7 @@ class OptimismBudget:
         n_replicas: Number of replicas B.
 
     Attributes:
-        charged: (B,) Γ of the episodes that were learned from.
+        charged: (B,) Λ of the episodes that were learned from.
         earned: (B,) Ω.
         first_states: (B, S) Which states episodes began in; empty if a start is declared.
     """
@@ -101,24 +102,16 @@ class OptimismBudget:
         policy = np.where(is_tuned[:, None, None], plan.tuned, plan.policy)
         return BudgetPlan(policy, plan.values, plan.empty, is_tuned, np.where(is_tuned[:, None], plan.lack, 0.0))
 
-    def lack_of(self, plan: BudgetPlan, steps: Steps) -> FloatArray:
-        """Return what an episode that was begun with a plan is charged with: (B,)."""
-        if self._start is not None:
-            mean: FloatArray = plan.lack @ self._start
-            return mean
-        found: FloatArray = plan.lack[np.arange(len(plan.lack)), steps.states[:, 0]]
-        return found
-
     def settle(self, plan: BudgetPlan, steps: Steps, bounds: ValueBounds, frame: Frame) -> None:
         """Charge an episode, and add the widths at the pairs that it played to Ω, before it is learned from."""
-        self.charged = self.charged + self.lack_of(plan, steps)
+        self.charged = self.charged + (lack_at(plan, steps) if self._start is None else plan.lack @ self._start)
         self.earned = self.earned + observed_widths(plan.values, steps, bounds, frame)
         if self._start is None:
             self.first_states = self.first_states.copy()
             self.first_states[np.arange(len(plan.lack)), steps.states[:, 0]] = True
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return Γ, Ω and the first states as named arrays, for saving."""
+        """Return Λ, Ω and the first states as named arrays, for saving."""
         return {
             "budget_charged": self.charged,
             "budget_earned": self.earned,
@@ -127,8 +120,16 @@ class OptimismBudget:
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `state_dict` returned."""
+        if (arrays["budget_charged"] < 0.0).any() or (arrays["budget_earned"] < 0.0).any():
+            raise InvalidInput("the budget must count charges and widths of at least 0")
         self.charged, self.earned = arrays["budget_charged"].copy(), arrays["budget_earned"].copy()
         self.first_states = arrays["budget_first_states"].copy()
+
+
+def lack_at(plan: BudgetPlan, steps: Steps) -> FloatArray:
+    """Return what the plan of an episode lacked in its first state: (B,)."""
+    found: FloatArray = plan.lack[np.arange(len(plan.lack)), steps.states[:, 0]]
+    return found
 
 
 def observed_widths(values: FloatArray, steps: Steps, bounds: ValueBounds, frame: Frame) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.certifier import Certifier
-from matrixrl.algorithms.matrix_rl.budget import BudgetPlan
+from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, lack_at
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
 from matrixrl.core import PolicyIntervals, ValueBounds, optimal_plan, pessimistic_values, policy_bounds
@@ -93,8 +93,7 @@ class MatrixRLCertifier(Certifier):
         planned = plan.policy[rows[:, None], np.arange(stages), states]
         charged, lack = steps.taken & (every | (planned != actions)), np.zeros(algorithm.n_replicas)
         if isinstance(plan, BudgetPlan):
-            assert algorithm.budget is not None
-            lack = algorithm.budget.lack_of(plan, steps)
+            lack = lack_at(plan, steps)
             charged |= plan.is_tuned[:, None] & steps.taken & np.logical_or.accumulate(charged, axis=1)
         pairs = np.zeros((algorithm.n_replicas, frame.n_actions, frame.n_states), dtype=np.bool_)
         replica, stage = np.nonzero(charged)
@@ -117,10 +116,7 @@ class MatrixRLCertifier(Certifier):
 
     def own_gap(self, plan: Plan, steps: Steps) -> float:
         """Return what a tuned plan lacked in optimism, in the environment's unit; 0 for an optimistic one."""
-        algorithm = self._algorithm
-        if algorithm.budget is None or not isinstance(plan, BudgetPlan):
-            return 0.0
-        return float(algorithm.task.unit * algorithm.budget.lack_of(plan, steps)[0])
+        return float(self._algorithm.task.unit * lack_at(plan, steps)[0]) if isinstance(plan, BudgetPlan) else 0.0
 
     def certify(self, plan: Plan, start: Start | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).

@@ -99,12 +99,12 @@ class MatrixRLClaims(Claims):
         found, budget = self.bound(n_episodes), self._algorithm.budget
         if found is None or budget is None:
             return found
-        # docs/proofs.md, 7.2: Γ <= α (Ω + H), and Ω is at most the surplus that R(N) allows for, twice that for balls
+        # docs/proofs.md, 7.2: Λ <= α (Ω + H), and Ω is at most the surplus that R(N) allows for, twice that for balls
         both = n_episodes + self._algorithm.logged.episodes
         growth, ends = self._algorithm.settings.switch_growth, 1.0 if isinstance(self._model, CountModel) else 2.0
         surplus = self._model.confidence.regret_bound(both, switch_growth=growth, path_delta=1.0)
         horizon, task = self._algorithm.frame.horizon, self._algorithm.task
-        first = 0.0 if task.start_is_declared else horizon * task.n_states
+        first = 0.0 if task.start_is_declared else horizon
         return float(found + budget.alpha * (ends * surplus + horizon) + first)
 
     def after_logs(self) -> Guarantee:

@@ -85,7 +85,8 @@ class DoublingMatrixRL(UCMatrixRL):
         with uninterrupted():
             super().update(steps, plan, n_episodes=n_episodes)
             if not self.settings.keep_data and self._clock.episode == 1:
-                self.model.forget()
+                for model in self._models:
+                    model.forget()
                 self._rewards.forget()
                 self._kept = KeptPlan()
 

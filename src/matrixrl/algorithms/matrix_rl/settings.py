@@ -90,7 +90,8 @@ class MatrixRLSettings(Settings):
     optimism_budget: float = setting(
         0.0,
         "α: play the tuned plan while what it lacks in optimism is at most α times the widths of the bounds that were "
-        "observed; the proven bound on regret grows by the factor 1 + α. 0 always plays the optimistic plan.",
+        "observed; the proven bound on regret grows by the factor 1 + α, or 1 + 2α for balls. 0 always plays the "
+        "optimistic plan.",
         real(high=1e6, remedy="1 is the value of preset='budget'; 0 plays the optimistic plan alone."),
     )
     delta: float = setting(

@@ -121,7 +121,8 @@ class Budget(NamedTuple):
     alpha: float  # α
     declares_start: bool  # Whether an episode is charged with the mean lack over the start, and not that of its state
     lefts: Any  # (H,) Σ γ^k over the steps from each stage on
-    charged: Any  # (B,) Γ
+    tie_scale: float  # Factor of the numbers that break ties, for a plan without a preference
+    charged: Any  # (B,) Λ
     earned: Any  # (B,) Ω
     first_states: Any  # (B, S) Which states episodes began in
     tuned: Any  # (B, H, S) The tuned policy

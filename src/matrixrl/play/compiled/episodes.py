@@ -228,7 +228,8 @@ def play_episodes(
                 ranks = ties[b, kept.n_plans[b]]
                 if has_budget:
                     quick = budget.tuned[b : b + 1]
-                    plan(world, data, law, joint, balls, kl, tuned, b, ranks, nothing, 0.0, values, quick, preference)
+                    plain = budget.tie_scale * ranks
+                    plan(world, data, law, joint, balls, kl, tuned, b, plain, nothing, 0.0, values, quick, preference)
                 if prefers and not has_budget:
                     plan(world, data, law, joint, balls, kl, tied, b, no_ties, nothing, 0.0, values, other, preference)
                 if prefers:

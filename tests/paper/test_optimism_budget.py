@@ -269,7 +269,7 @@ def test_open_episodes_and_first_states_are_saved(tmp_path):
     assert len(set(kinds)) == 2
     one.begin_episode().act(0)
     one.save(tmp_path / "agent.npz")
-    other = MatrixRL.load(tmp_path / "agent.npz", task)
+    other = MatrixRL.load(tmp_path / "agent.npz")
     for agent in (one, other):
         agent.abandon_episode()
     assert other.algorithm.budget.first_states.tolist() == [[True, True, False]]

@@ -241,7 +241,7 @@ def calls():
     for name in ("n_actions", "description", "first_state", "first_action", "n_unobserved", "certificate", "basis"):
         found[f"Policy({name})"] = option(lambda **o: Policy([[0, 1]], **{"n_actions": 2, **o}), name)
     found["Policy(table)"] = lambda v: Policy(v, n_actions=2)
-    for name in ("save", "to_json", "to_numpy", "to_csv"):
+    for name in ("save", "to_csv"):
         found[f"policy.{name}(path)"] = in_folder(lambda v, name=name: getattr(agent().policy, name)(v))
     found["Policy.load(path)"] = Policy.load
     found["learn(n_episodes)"] = lambda v: agent().learn(v)

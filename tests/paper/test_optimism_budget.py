@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
-from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, Candidates, OptimismBudget
+from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
 from matrixrl.core.backup import Frame, upper_policy_values
 from matrixrl.play import Simulation
 from matrixrl.problems import Problem, tabular
@@ -47,7 +47,7 @@ def test_the_optimistic_policy_lacks_nothing(options):
     agent, _ = played(30, **options)
     algorithm = agent.algorithm
     plan = algorithm.make_plan()
-    assert isinstance(plan, Candidates)
+    assert isinstance(plan, PlanChoice)
     upper = upper_policy_values(algorithm._charging_bounds(), plan.policy, plan.values, algorithm.frame)
     np.testing.assert_allclose(upper, plan.values, atol=EXACT * 10)
     assert (plan.lack >= -EXACT).all()
@@ -223,7 +223,7 @@ def test_balls_allow_for_both_ends_and_an_undeclared_start_for_one_more_episode(
 def test_the_rule_takes_the_mean_lack_or_the_largest_one_so_far():
     frame = Frame(3, 2, 2)
     tables = np.zeros((1, 3, 2), dtype=int), np.zeros((1, 4, 2)), np.zeros(1, dtype=int)
-    plan = Candidates(*tables, np.ones((1, 3, 2), dtype=int), np.array([[1.0, 2.0]]))
+    plan = PlanChoice(*tables, np.ones((1, 3, 2), dtype=int), np.array([[1.0, 2.0]]))
     declared = OptimismBudget(0.5, frame, np.array([0.5, 0.5]), 1)
     undeclared = OptimismBudget(0.6, frame, None, 1)
     assert declared.choose(plan).is_tuned.tolist() == [True]  # 1.5 <= 0.5 (0 + 3)

@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from matrixrl import FiniteMDP, evaluate, solve
 from matrixrl.algorithms import DoublingMatrixRL, UCMatrixRL
+from matrixrl.certificates import Certificate
 from matrixrl.core import matrix_bounds, optimal_plan
 from matrixrl.core.greedy import lowest_first
 from matrixrl.core.radius import BlockRadius, PairwiseRadius
@@ -309,7 +310,7 @@ class TestRecords:
         assert (value < bounds.optimal_lower).all()
         assert (bounds.optimal_lower <= best).all()
         assert (best <= bounds.upper).all()
-        shown = bounds.certificate(1, 0.05, True, "state 0")
+        shown = Certificate.of(bounds, 1, 0.05, True, "state 0")
         assert shown.optimal_interval == (bounds.optimal_lower[1], bounds.upper[1])
         assert shown.gap == bounds.upper[1] - bounds.lower[1]  # of the policy: not the width of the interval
 

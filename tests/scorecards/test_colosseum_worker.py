@@ -123,11 +123,11 @@ def test_an_environment_without_colosseum_says_how_to_install_it(tmp_path):
 
 
 def test_their_agents_need_an_environment(folder):
-    command = ["scorecard", "colosseum", "--data", str(folder), "--agent", "colosseum psrl"]
-    answer = forked(*command, cwd=folder)
+    command = ["colosseum", "--data", str(folder), "--agent", "colosseum psrl"]
+    answer = forked(*command, of="scorecards", cwd=folder)
     assert answer.returncode == 2
     assert "--env must be given to play colosseum psrl" in answer.stderr
-    answer = forked(*command, "--env", "nowhere", cwd=folder)
+    answer = forked(*command, "--env", "nowhere", of="scorecards", cwd=folder)
     assert answer.returncode == 2
     assert "MichelangeloConserva/Colosseum" in answer.stderr
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.metadata import version as version_of
 from platform import python_version
 from typing import Annotated, Any
 
@@ -88,10 +89,8 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from matrixrl.compilation import why_not_usable
-
-        reason = why_not_usable()
-        loops = "compiled loops: yes" if reason is None else f"no compiled loops, which is slower: {reason}"
+        is_slow = missing_packages(["numba"])
+        loops = "no compiled loops: numba is missing" if is_slow else f"compiled loops by numba {version_of('numba')}"
         typer.echo(f"matrixrl {matrixrl.__version__} (Python {python_version()}; {loops})")
         raise typer.Exit
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.algorithm import KeptPlan
-from matrixrl.algorithms.matrix_rl.budget import Candidates
+from matrixrl.algorithms.matrix_rl.budget import PlanChoice
 from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL
 from matrixrl.checks import fail
 from matrixrl.core import Level
@@ -273,7 +273,7 @@ class CompiledPlayer:
             self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
             self._kept.upper[:] = [float(np.dot(values[0], self._mdp.task.start)) for values in plan.values]
             self._kept.due[:] = model.has_grown(model.size(), visits).any(axis=1)
-            if isinstance(plan, Candidates):
+            if isinstance(plan, PlanChoice):
                 self._budget.tuned[:], self._budget.lack[:] = plan.tuned, plan.lack
 
     def _take_budget(self) -> Budget:
@@ -406,5 +406,5 @@ class CompiledPlayer:
             made = kept.policy.astype(dtype), kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64)
             plan = Plan(*made)
             if algorithm.budget is not None:
-                plan = Candidates(*made, budget.tuned.astype(dtype), budget.lack.copy())
+                plan = PlanChoice(*made, budget.tuned.astype(dtype), budget.lack.copy())
             algorithm._kept = KeptPlan(plan, kept.visits.astype(np.float64))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays
-from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, Candidates, OptimismBudget
+from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
 from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
@@ -227,7 +227,7 @@ class UCMatrixRL(FiniteAlgorithm):
             self._kept = kept = kept.renewed(plan, self.model if switches else None, due)
             self.n_plans = self.n_plans + due
         played: Plan = kept.plan
-        if isinstance(played, Candidates):
+        if isinstance(played, PlanChoice):
             assert self.budget is not None
             played = self.budget.choose(played)
         self._played = played
@@ -248,7 +248,7 @@ class UCMatrixRL(FiniteAlgorithm):
         own, preference = self._own_bounds()
         return self._greedy(own, drawn, preference=preference)
 
-    def _candidates(self, rankings: FloatArray) -> Candidates:
+    def _candidates(self, rankings: FloatArray) -> PlanChoice:
         """Return the optimistic plan, the tuned policy, and what that lacks in optimism at the first stage."""
         own = self.model.bounds(self._clock, "agent")[0]
         if self._tuned_model is None:
@@ -265,7 +265,7 @@ class UCMatrixRL(FiniteAlgorithm):
         plan = self._greedy(own, rankings, preference=preference)
         bounds = self._charging_bounds()
         upper = upper_policy_values(bounds, tuned.policy, plan.values, self.frame, compiled=self._compiles())
-        return Candidates(plan.policy, plan.values, plan.empty, tuned.policy, plan.values[:, 0] - upper[:, 0])
+        return PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, plan.values[:, 0] - upper[:, 0])
 
     def _charging_bounds(self) -> ValueBounds:
         """Return the bounds that the budget charges and earns with, whose surplus R(N) allows for."""
@@ -274,7 +274,7 @@ class UCMatrixRL(FiniteAlgorithm):
     def advice(self) -> Plan:
         """Return the plan that would be played next with the data at hand, ties to the lowest action."""
         plan = self.make_plan(lowest_first(self.task.n_actions, self.n_replicas))
-        return self.budget.choose(plan) if self.budget is not None and isinstance(plan, Candidates) else plan
+        return self.budget.choose(plan) if self.budget is not None and isinstance(plan, PlanChoice) else plan
 
     def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
         """Return bounds at the agent's radius, and what breaks ties before chance does."""
@@ -364,8 +364,8 @@ class UCMatrixRL(FiniteAlgorithm):
         if plan is None:
             policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
             plan = Plan(policy, np.zeros((n, frame.horizon + 1, frame.n_states)), np.zeros(n, dtype=np.int64))
-        if self.budget is not None and not isinstance(plan, Candidates):  # none yet, or one that certifies
-            plan = Candidates(plan.policy, plan.values, plan.empty, plan.policy, np.full((n, frame.n_states), _NONE))
+        if self.budget is not None and not isinstance(plan, PlanChoice):  # none yet, or one that certifies
+            plan = PlanChoice(plan.policy, plan.values, plan.empty, plan.policy, np.full((n, frame.n_states), _NONE))
         arrays = {f"kept_{name}": array for name, array in plan.arrays().items()}
         return arrays | {"kept_sizes": np.full_like(self.model.size(), -1.0) if sizes is None else sizes}
 
@@ -387,7 +387,7 @@ class UCMatrixRL(FiniteAlgorithm):
                     tables | {"policy": arrays["kept_tuned"]}, self._declared_frame, n_replicas=self.n_replicas
                 )
                 lack = self._checked_lack(arrays["kept_lack"])
-                plan = Candidates(plan.policy, plan.values, plan.empty, tuned.policy, lack)
+                plan = PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, lack)
             self._kept = KeptPlan(plan, arrays["kept_sizes"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:

@@ -13,11 +13,11 @@ from matrixrl.core.backup import Frame, ValueBounds
 from matrixrl.errors import InvalidInput
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
-__all__ = ["BudgetPlan", "Candidates", "OptimismBudget", "lack_at"]
+__all__ = ["BudgetPlan", "OptimismBudget", "PlanChoice", "lack_at"]
 
 
 @dataclass(frozen=True)
-class Candidates(Plan):
+class PlanChoice(Plan):
     """The optimistic plan, and the tuned policy that may be played in its place.
 
     Attributes:
@@ -31,10 +31,10 @@ class Candidates(Plan):
 
     def updated(self, fresh: Plan, due: BoolArray) -> Plan:
         """Return the candidates of `fresh` where `due` (B,) is True, and these elsewhere."""
-        assert isinstance(fresh, Candidates)
+        assert isinstance(fresh, PlanChoice)
         plan = super().updated(fresh, due)
         tuned = np.where(due[:, None, None], fresh.tuned, self.tuned)
-        return Candidates(plan.policy, plan.values, plan.empty, tuned, np.where(due[:, None], fresh.lack, self.lack))
+        return PlanChoice(plan.policy, plan.values, plan.empty, tuned, np.where(due[:, None], fresh.lack, self.lack))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the plan by name, for saving."""
@@ -96,7 +96,7 @@ class OptimismBudget:
         largest: FloatArray = np.where(self.first_states, lack, 0.0).max(axis=1)
         return largest
 
-    def choose(self, plan: Candidates) -> BudgetPlan:
+    def choose(self, plan: PlanChoice) -> BudgetPlan:
         """Return the plan to play now; nothing is charged."""
         is_tuned = self.charged + self.expected_lack(plan.lack) <= self.limit
         policy = np.where(is_tuned[:, None, None], plan.tuned, plan.policy)

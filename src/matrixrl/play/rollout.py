@@ -38,7 +38,7 @@ __all__ = [
 class Trajectory:
     """One episode of one replica while it is played: its plan, and the steps so far.
 
-    Whoever plays it, the engine or the outside world, asks `planned` and `choose` for an action and reports with `add`.
+    The engine, or the application outside, asks `planned` and `choose` for an action and reports steps with `add`.
 
     Args:
         algorithm: The algorithm.

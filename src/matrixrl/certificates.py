@@ -131,7 +131,7 @@ class RegretBound:
         a_priori: R(N), which is known before any data, in the environment's unit; it may exceed the largest possible
             regret. None if nothing is proven.
         gaps: Γ, by how much what was played fell short of the optimistic values of the agent's plans, in the
-            environment's unit; 0 if all actions were the agent's own.
+            environment's unit; 0 if all plans were optimistic and all actions the agent's own.
         n_episodes: Number of episodes N.
         delta: Probability with which the bound may fail: δ for the radii, and δ for chance along the played steps.
         guarantee: Whether the bound is proven.

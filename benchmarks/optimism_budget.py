@@ -1,0 +1,60 @@
+"""Regret of the optimism budget for several α, beside pure optimism and the tuned plan: how α was chosen.
+
+python benchmarks/optimism_budget.py [--seeds 16] [--first-seed 0] [--learn-rewards] [problem ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from matrixrl import FiniteMDP, run_seeds
+from matrixrl.problems import tabular
+
+
+def bets(chances: list[float], safe: float, horizon: int) -> FiniteMDP:
+    """Return a safe reward beside bets that must all be won; the tuned plan does not try a lost one again."""
+    k = len(chances)
+    settled, won, lost = k, k + 1, k + 2
+    law, reward = np.zeros((k + 3, 2, k + 3)), np.zeros((k + 3, 2))
+    for i, chance in enumerate(chances):
+        law[i, 0, settled], law[i, 1, i + 1 if i < k - 1 else won], law[i, 1, lost] = 1.0, chance, 1.0 - chance
+    for state in (settled, won, lost):
+        law[state, :, state] = 1.0
+    reward[settled], reward[won] = safe, 1.0
+    return FiniteMDP(law, reward, horizon, start=0)
+
+
+PROBLEMS: dict[str, tuple[Any, dict[str, Any], int]] = {
+    "river-swim-6": ("river-swim", {}, 3000),
+    "deep-sea-10": ("deep-sea", {"size": 10}, 1000),
+    "random-8": (tabular(n_states=8, n_actions=3, horizon=12, seed=5).mdp, {}, 3000),
+    "random-20": (tabular(n_states=20, n_actions=4, horizon=10, seed=3).mdp, {}, 3000),
+    "trap-0.6": (bets([0.6], 0.5, 10), {}, 3000),
+    "trap-0.8": (bets([0.8], 0.5, 10), {}, 3000),
+    "trap-0.9": (bets([0.9], 0.5, 20), {}, 3000),
+    "two-bets": (bets([0.85, 0.85], 0.4, 12), {}, 3000),
+}
+ROWS = {
+    "optimistic": {"preset": "optimistic"},
+    **{f"α = {alpha}": {"preset": "budget", "optimism_budget": alpha} for alpha in (0.3, 1.0, 2.0, 3.0)},
+    "tuned": {"preset": "tuned"},
+}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problems", nargs="*", help=", ".join(PROBLEMS))
+    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--learn-rewards", action="store_true")
+    given = parser.parse_args()
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    for name in given.problems or PROBLEMS:
+        problem, env_settings, n_episodes = PROBLEMS[name]
+        options = {"env_settings": env_settings or None, "known_reward": False if given.learn_rewards else None}
+        for row, settings in ROWS.items():
+            found = run_seeds(problem, n_episodes=n_episodes, seeds=seeds, compiled=True, **options, **settings)
+            regret = found.final_regret
+            print(f"{name:<14} {row:<12} {regret.mean():8.1f} ± {regret.std() / len(regret) ** 0.5:.1f}", flush=True)

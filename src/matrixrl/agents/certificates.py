@@ -147,7 +147,8 @@ def bound(self: Agent) -> RegretBound:
 
     It is R(N), which is known before any data, and the gaps Γ of what was played: by how much the optimistic value
     of an action was below that of the best one, wherever another action than the agent's own was played
-    (docs/proofs.md, 7.1), and what the tuned plans of an optimism budget lacked (7.2). It is about a number N of episodes that is not chosen by what they show.
+    (docs/proofs.md, 7.1), and what the tuned plans of an optimism budget lacked (7.2).
+    It is about a number N of episodes that is not chosen by what they show.
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds
+from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds, solve
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
 from matrixrl.core.backup import Frame, upper_policy_values
@@ -408,5 +408,43 @@ def test_a_budget_that_is_no_budget_is_refused(alpha):
 
 
 def test_sampled_columns_have_no_budget():
+    world = make("linear-mdp", n_states=20)
     with pytest.raises(InvalidInput, match="optimism_budget"):
-        MatrixRL(make("linear-mdp", n_states=20), preset="budget", columns=5, seed=0).learn(1)
+        MatrixRL(world, optimism_budget=2.0, columns=5, seed=0)
+    assert MatrixRL(world, columns=5, seed=0).settings.optimism_budget == 0.0
+
+
+@pytest.mark.parametrize("options", [{}, {"known_reward": False}, {"set": "normalised"}, {"preset": "optimistic"}])
+def test_a_given_policy_is_charged_with_its_gaps(options):
+    """Γ grows by Σ (V_h − Q_h) of the played steps; the other route is the table of Q before each episode."""
+    agent = MatrixRL("river-swim", seed=0, switch_growth=0.0, **options)
+    agent.learn(20)
+    policy = np.random.default_rng(0).integers(0, 2, size=(24, 6))
+    for _ in range(5):
+        before, q = agent.bound().gaps, agent.algorithm.q_table()[0]
+        q = np.clip(q, 0.0, 24.0)
+        spent = agent.algorithm.budget.charged[0] if agent.algorithm.budget else 0.0
+        history = agent.learn(1, policy=policy)
+        log = agent._seen.all()[0]
+        log = log.states[-24:], log.actions[-24:]
+        short = [q[h, :, s].max() - q[h, a, s] for h, (s, a) in enumerate(zip(*log, strict=True))]
+        assert [policy[h, s] for h, s in enumerate(log[0])] == list(log[1])
+        assert agent.bound().gaps - before == pytest.approx(sum(short), abs=1e-6)
+        assert history.regret[-1] == pytest.approx(evaluate_gap(agent, policy))
+        assert (agent.algorithm.budget.charged[0] if agent.algorithm.budget else 0.0) == spent
+    assert sum(short) > 0.1
+
+
+def evaluate_gap(agent, policy):
+    mdp = agent.problem.mdp
+    return solve(mdp).start_value - evaluate(mdp, policy)[0, 0]
+
+
+@pytest.mark.parametrize(
+    "policy", ["safe", np.full((6, 2), 0.5), np.full(6, 2), np.zeros(5, dtype=int), lambda obs, stage: -1]
+)
+def test_a_policy_that_is_no_policy_is_refused(policy):
+    agent = MatrixRL("river-swim", seed=0)
+    with pytest.raises(InvalidInput, match="policy"):
+        agent.learn(3, policy=policy)
+    assert agent.n_episodes == 0

@@ -185,7 +185,7 @@ class MatrixRLSettings(Settings):
 
     def _changed(self, names: Iterable[str]) -> list[str]:
         """Return which settings are not those of the preset."""
-        defaults = {f.name: f.default for f in fields(self)} | self.PRESETS[self.preset]
+        defaults: dict[str, Any] = {f.name: f.default for f in fields(self)} | dict(self.PRESETS[self.preset])
         return [name for name in names if getattr(self, name) != defaults[name]]
 
     def check_together(self) -> None:

@@ -52,7 +52,9 @@ def test_plans_are_few_and_regret_is_within_the_promised_factor():
     every = run_seeds("river-swim", n_episodes=600, seeds=4, preset="optimistic", set="normalised")
     d, steps = 12, 600 * 24
     for growth in (0.1, 1.0):
-        rare = run_seeds("river-swim", n_episodes=600, seeds=4, preset="optimistic", set="normalised", switch_growth=growth)
+        rare = run_seeds(
+            "river-swim", n_episodes=600, seeds=4, preset="optimistic", set="normalised", switch_growth=growth
+        )
         assert max(rare.n_plans) <= 1 + d * math.log(1 + steps / d) / math.log1p(growth)
         assert max(rare.n_plans) < 600 / 2
         assert rare.final_regret.mean() <= math.sqrt(1 + growth) * every.final_regret.mean() * 1.1

@@ -64,7 +64,10 @@ def named(settings):
     ids=str,
 )
 def test_the_bound_number_by_number(settings, wanted):
-    env, options = make("river-swim", n_states=STATES, horizon=HORIZON), {"preset": "optimistic", "set": "normalised", **settings}
+    env, options = (
+        make("river-swim", n_states=STATES, horizon=HORIZON),
+        {"preset": "optimistic", "set": "normalised", **settings},
+    )
     agent = Agent(env, named(settings), seed=0, delta=DELTA, **options)
     assert agent.algorithm.claims.regret_bound(MANY) == pytest.approx(wanted, rel=ALGEBRA)
     assert wanted < MANY * HORIZON

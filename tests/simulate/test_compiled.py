@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from covering import covering
@@ -126,6 +126,7 @@ def test_every_kind_of_environment_is_the_same_run(env, horizon, kind):
 def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset, ties, kind):
     world = noisy_world(n_states, n_actions, horizon, min(width, n_states), seed, end=end)
     chosen = {"preset": preset, "set": kind, "known_reward": known_reward, "ties": ties}
+    assume(preset != "budget" or kind == "tightest")  # not compiled with balls
     assert_same_run(world, n_episodes=20, certify=True, **chosen)
 
 
@@ -206,7 +207,7 @@ def test_leaving_regret_out_changes_nothing_else():
 @pytest.mark.parametrize(
     ("world", "chosen", "words"),
     [
-        ("linear-mdp", {}, "not one-hot"),
+        ("linear-mdp", {"preset": "optimistic"}, "not one-hot"),
         ("linear-mdp", {"columns": 30}, "all its columns"),
         ("river-swim", {"set": "normalised"}, "optimism budget"),
         ("river-swim", {"preset": "optimistic", "set": "normalised", "switch_growth": 1.0}, "rare switching"),
@@ -310,7 +311,9 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them(kind):
     first = simulation(one, 60, window=range(30), preset="tuned", set=kind)
     first.run()
     with pytest.raises(MatrixRLError, match="differs in rewards, transitions"):
-        restore_simulation(simulation(other, 60, window=range(30, 60), preset="tuned", set=kind), save_simulation(first))
+        restore_simulation(
+            simulation(other, 60, window=range(30, 60), preset="tuned", set=kind), save_simulation(first)
+        )
     stranger = simulation(other, 60, preset="tuned", set=kind)
     step = np.zeros((2, 1), dtype=int)
     lists = other.transitions.successors()

@@ -125,7 +125,7 @@ class Recount:
 def test_charges_and_widths_are_those_of_an_independent_count():
     mdp = make("river-swim", n_states=3, horizon=5).unwrapped.mdp
     alpha = 0.02
-    algorithm = UCMatrixRL(preset="budget", optimism_budget=alpha).start(Problem.of(mdp), [3])
+    algorithm = UCMatrixRL(preset="budget", optimism_budget=alpha, switch_growth=0.0).start(Problem.of(mdp), [3])
     recount, rng = Recount(mdp), np.random.default_rng(5)
     charged = earned = 0.0
     kinds = set()

@@ -34,7 +34,7 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
     """
     psi, phi = world.features.psi, world.features.phi
     context = SetContext(psi.total, phi.d, world.mdp.horizon, psi.constants.c_psi, psi.constants.c_psi_max_norm)
-    settings = {"set": "normalised", "radius": radius, "delta": DELTA}
+    settings = {"preset": "optimistic", "set": "normalised", "radius": radius, "delta": DELTA}
     simulation = Simulation(world.mdp, n_episodes=episodes, seeds=range(runs), settings=settings)
     inside = {kind: np.ones(runs, dtype=bool) for kind in SETS}
     for _ in range(episodes):
@@ -101,7 +101,7 @@ def _measure_potential(size: Size) -> dict[str, Any]:
         "LinearMDP": ("linear-mdp", {}),
     }.items():
         simulation = Simulation(
-            name, n_episodes=episodes, seeds=[0, 1], env_settings=settings, settings={"set": "normalised"}
+            name, n_episodes=episodes, seeds=[0, 1], env_settings=settings, settings=PROVEN_BALL["settings"]
         )
         algorithm: Any = simulation.algorithm
         phi, horizon, played = algorithm.problem.features.phi, algorithm.task.horizon, np.zeros(2)

@@ -83,7 +83,7 @@ def _measure_dual(size: Size) -> dict[str, Any]:
     episodes, cases = size.episodes(100), {}
     for label, scale in (("RBF 0.5", 0.5), ("RBF 1.0", 1.0)):
         world = make("grid-world", size=8)
-        player = KernelMatrixRL(world, set="normalised", length_scale=scale, seed=0)
+        player = KernelMatrixRL(world, preset="optimistic", set="normalised", length_scale=scale, seed=0)
         steps = [step for _ in range(episodes) for step in _play(player, world)]
         algorithm: Any = player.algorithm
         phi, psi = algorithm.problem.features.phi, algorithm.problem.features.psi

@@ -15,10 +15,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from matrixrl.checks import fail, optional_flag
 from matrixrl.extras import missing_packages
 
-__all__ = ["compiled", "inlined", "lean", "pays_off", "saves_time", "summed", "to_compile", "why_not_usable"]
+__all__ = [
+    "compiled",
+    "inlined",
+    "internal",
+    "lean",
+    "loop_array",
+    "merged",
+    "pays_off",
+    "saves_time",
+    "summed",
+    "to_compile",
+    "why_not_usable",
+]
 
 _WORTH_IT = 20_000  # stages with up to 100 pairs
 _LOADING = 1.5  # seconds to import numba and to read compiled loops from their cache
@@ -85,12 +99,15 @@ def _usable() -> bool:
     return reason is None
 
 
-def _jit(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Any:
-    """Return the compiled function, with a cache on disk if there is a writable directory."""
+def _jit(function: Callable[..., Any], fastmath: set[str], *, is_cached: bool, **more: Any) -> Any:
+    """Return the compiled function, with a cache on disk if there is a writable directory and it is wanted."""
     from numba import njit
 
     _announce_first_compilation()
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, **more}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
+    options |= more
+    if not is_cached:
+        return njit(**options)(function)
     try:
         made: Any = njit(cache=True, **options)(function)
     except RuntimeError:  # no writable cache directory: compile again in each process
@@ -101,6 +118,15 @@ def _jit(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Any:
     # a cache of another version, so classes of arguments may be renamed, too.
     made._cache._cache_file._version += _sources_stamp()
     return made
+
+
+def _part(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Any:
+    """Return a compiled function that compiled functions alone call.
+
+    The code that converts arguments from Python, which takes longer to compile than many a loop if they are tuples of
+    arrays, is left out, and so is the cache: that of `compiled` functions has all that they call.
+    """
+    return _jit(function, fastmath, is_cached=False, no_cpython_wrapper=True, **more)
 
 
 @cache
@@ -135,24 +161,43 @@ def _announce_first_compilation() -> None:
     register("numba:compile", FirstCompilation())
 
 
+def loop_array(array: Any) -> Any:
+    """Return an array as loops take it, C-contiguous and writable; numba compiles them again for other arrays."""
+    return np.require(array, requirements=["C", "W"])
+
+
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function without NaN, so that minima and maxima can be single instructions."""
-    return _jit(function, {"nnan", "nsz"})
+    """Compile a function that Python calls, without NaN, so that minima and maxima can be single instructions."""
+    return _jit(function, {"nnan", "nsz"}, is_cached=True)
+
+
+def internal(function: Callable[..., Any]) -> Any:
+    """Compile a function that compiled functions alone call."""
+    return _part(function, {"nnan", "nsz"})
 
 
 def lean(function: Callable[..., Any]) -> Any:
-    """Compile a function that makes no arrays: references to its arguments are not counted.
+    """Compile an internal function that makes no arrays: references to its arguments are not counted.
 
     Counting takes several nanoseconds for each array, also for those in tuples, which is more than a short loop takes.
     """
-    return _jit(function, {"nnan", "nsz"}, _nrt=False)
+    return _part(function, {"nnan", "nsz"}, _nrt=False)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a lean function into those that call it, so that tuples of arrays are not copied for each call."""
-    return _jit(function, {"nnan", "nsz"}, _nrt=False, forceinline=True)
+    return _part(function, {"nnan", "nsz"}, _nrt=False, forceinline=True)
+
+
+def merged(function: Callable[..., Any]) -> Any:
+    """Compile an internal function as a part of the one that calls it, in which references are counted or not.
+
+    This saves a compilation: numba optimises a function once by itself, and again with each one that calls it. It
+    pays off for one call; for several of them the function would be compiled as often.
+    """
+    return _part(function, {"nnan", "nsz"}, inline="always")
 
 
 def summed(function: Callable[..., Any]) -> Any:
     """Compile a lean function whose sums may be computed in any order, which is up to eight times as fast."""
-    return _jit(function, {"reassoc", "nnan", "nsz"}, _nrt=False)
+    return _part(function, {"reassoc", "nnan", "nsz"}, _nrt=False)

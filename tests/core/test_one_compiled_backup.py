@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+
 import matrixrl
 from matrixrl import compilation
 from matrixrl.core.compiled import backup, kl_ball, likelihood, pruned
@@ -32,9 +34,22 @@ def test_compiled_episodes_plan_with_the_backup_of_compiled_plans():
 def test_numba_watches_the_files_of_all_loops():
     files = {str(path) for path in watched()}
     assert {loop.py_func.__code__.co_filename for loop in loops()} <= files
-    for loop in loops():
-        kept = loop._cache._cache_file
-        assert kept._version.endswith(compilation._sources_stamp())
+    cached = [loop for loop in loops() if loop._cache.cache_path is not None]
+    for loop in cached:
+        assert loop._cache._cache_file._version.endswith(compilation._sources_stamp())
+    # Python calls these; a cache of the others would be read by nobody
+    names = "_collect", "_pack", "fill_plan", "fill_plan", "play_episodes", "policy_values", "refresh_changed"
+    assert sorted({id(loop): loop.py_func.__name__ for loop in cached}.values()) == sorted(names)
+
+
+def test_arrays_of_loops_are_writable_and_contiguous_and_copied_only_if_they_are_not():
+    own = np.arange(6.0).reshape(2, 3)
+    assert compilation.loop_array(own) is own
+    for other in (own.T, np.broadcast_to(own, (4, 2, 3))):
+        array = compilation.loop_array(other)
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        np.testing.assert_array_equal(array, other)
 
 
 def test_a_cache_of_other_files_is_not_read(tmp_path, monkeypatch):

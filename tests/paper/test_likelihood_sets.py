@@ -10,13 +10,13 @@ import itertools
 import math
 
 import cvxpy
+import numba
 import numpy as np
 import pytest
 from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, xlogy
 
-from matrixrl.core.compiled.kl_ball import fill_table, gather, largest_mean
-from matrixrl.core.compiled.likelihood import dirichlet_excess as compiled_excess
+from matrixrl.core.compiled import kl_ball, likelihood
 from matrixrl.core.likelihood.kl_ball import KLBall, extreme_means
 from matrixrl.core.likelihood.radii import (
     NO_BET_SHARE,
@@ -29,6 +29,15 @@ from matrixrl.core.likelihood.radii import (
     top_beta,
 )
 from matrixrl.linalg import OutcomeCounts, SeenRows
+
+
+def from_python(loop):
+    """Return a function of Python that calls a loop which compiled functions alone call."""
+    return numba.njit(lambda *arguments: loop(*arguments))
+
+
+compiled_excess = from_python(likelihood.dirichlet_excess)
+fill_table, gather, largest_mean = map(from_python, (kl_ball.fill_table, kl_ball.gather, kl_ball.largest_mean))
 
 LAWS = {
     "two points": ([0.3, 0.7], [0.0, 1.0]),

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from matrixrl.compilation import loop_array
 from matrixrl.core.greedy import greedy_actions, tie_weights
 from matrixrl.problems.task import total_weight
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
@@ -333,7 +334,7 @@ def _compiled_plan(
     """Return the plan that a compiled backup fills in; rewards of actions that are not allowed are −∞."""
     n = len(rankings)
     values = np.zeros((n, frame.horizon + 1, frame.n_states))
-    policy = _empty_policy(frame, n)
+    policy = np.empty((n, frame.horizon, frame.n_states), dtype=np.int32)  # as in compiled episodes
     ties = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
     rewards = bounds.most if sign > 0.0 else bounds.least
     rewards = rewards if frame.allowed is None else np.where(frame.allowed, rewards, -np.inf)
@@ -341,7 +342,8 @@ def _compiled_plan(
     preferred, found = (
         np.zeros((0, 0, 0)) if x is None else x.reshape(n, frame.horizon, -1) for x in (preference, q_out)
     )
-    fill(np.ascontiguousarray(rewards), 0, ties, *_ends(frame), frame.choices, values, policy, preferred, TIE, found)
+    fill(loop_array(rewards), 0, ties, *_ends(frame), frame.choices, values, policy, preferred, TIE, found)
+    policy = policy.astype(np.min_scalar_type(frame.n_actions - 1))
     return Plan(policy=policy, values=values, empty=bounds.empty)
 
 
@@ -385,7 +387,7 @@ def pessimistic_values(bounds: ValueBounds, policy: IntArray, frame: Frame, *, c
         return backward_induction(bounds, frame, len(policy), sign=-1.0, high=frame.ceilings(), policy=policy)
     values = np.zeros((len(policy), frame.horizon + 1, frame.n_states))
     for b, actions in enumerate(policy):
-        fill(b, *_ends(frame), actions.astype(np.int64), np.zeros((0, 0)), values[b])
+        fill(b, *_ends(frame), actions.astype(np.int32), np.zeros((0, 0)), values[b])
     return values
 
 
@@ -406,7 +408,7 @@ def upper_policy_values(
     reward = np.broadcast_to(bounds.most, (len(policy), frame.n_actions, frame.n_states))
     if fill is not None:
         for b, actions in enumerate(policy):
-            fill(b, *_ends(frame), actions.astype(np.int64), ceiling[b], values[b])
+            fill(b, *_ends(frame), actions.astype(np.int32), ceiling[b], values[b])
         return values
     for h in reversed(range(frame.horizon)):
         q = reward

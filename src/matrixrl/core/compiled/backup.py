@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compilation import compiled, summed
+from matrixrl.compilation import compiled, internal, lean, summed
 
-__all__ = ["choose", "fill_plan", "split_all"]
+__all__ = ["choose", "fill_plan", "maximum", "minimum", "split_all"]
 
 # Positions in the tuples of arguments. Plain tuples are passed from Python to compiled code in half the time that named
 # ones take, which matters for one plan.
@@ -16,7 +16,25 @@ ROWS, PSI, TOTAL, CORE, SHARES, SUCCESSORS, WIDEST = range(7)
 SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
 
 
-@compiled
+@lean
+def maximum(numbers: Any) -> float:
+    """Return the largest of some numbers; the method of arrays counts references."""
+    most = -np.inf
+    for i in range(len(numbers)):
+        most = max(most, numbers[i])
+    return most
+
+
+@lean
+def minimum(numbers: Any) -> float:
+    """Return the smallest of some numbers."""
+    least = np.inf
+    for i in range(len(numbers)):
+        least = min(least, numbers[i])
+    return least
+
+
+@internal
 def choose(action: int, q: Any, tie: float, score: Any, chosen: Any) -> None:
     """Take an action where its values q (S,) and what breaks ties are the largest so far; score and chosen (S,) change.
 
@@ -58,7 +76,7 @@ def _largest(v: Any, u: Any, c: float) -> float:
     return most
 
 
-@compiled
+@internal
 def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> tuple[float, float]:
     """Fill in shift c and scale ‖v − cu‖ of the m members of the set, and return the range of v.
 
@@ -154,10 +172,12 @@ def fill_plan(
             following = following_all[b]
             v = np.dot(following, psi) if len(psi) > 0 else following
             if has_core:
-                weights[b] = np.dot(core[first_replica + b], v)
+                products = np.dot(core[first_replica + b], v)
+                for j in range(len(products)):
+                    weights[b, j] = products[j]
             low[b], high[b] = split_all(bound, v, total, shift[b], scale[b])
             if len(psi) > 0:
-                low[b], high[b] = following.min(), following.max()
+                low[b], high[b] = minimum(following), maximum(following)
         best[:] = -np.inf
         score[:] = -np.inf
         for a in range(choices[h, 0], choices[h, 1]):
@@ -181,7 +201,8 @@ def fill_plan(
                             for s in range(n_states):
                                 mean[s] += w * rows[j, first + s]
                     elif has_core:  # one-hot pairs, M_n as a matrix
-                        mean[:] = weights[b, first : first + n_states]
+                        for s in range(n_states):
+                            mean[s] = weights[b, first + s]
                     else:  # one-hot pairs, the next states seen as lists
                         mean[:] = 0.0
                         for k in range(widest[r]):
@@ -201,7 +222,8 @@ def fill_plan(
                     q[s] += reward[r, first + s]
                     best[b, s] = max(best[b, s], q[s])
                 if len(q_out) > 0:
-                    q_out[b, h, first : first + n_states] = q
+                    for s in range(n_states):
+                        q_out[b, h, first + s] = q[s]
                 if len(preference) > 0:
                     for s in range(n_states):
                         q[s] += preference_weight * preference[b, h, first + s]

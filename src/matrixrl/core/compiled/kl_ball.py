@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compilation import compiled, inlined, lean, summed
+from matrixrl.compilation import internal, lean, merged, summed
 
 __all__ = ["Outcomes", "fill_table", "gather", "largest_mean", "largest_mean_at_top", "largest_mean_of", "log_mean"]
 
@@ -57,7 +57,7 @@ class Outcomes(NamedTuple):
     top_radii: Any
 
 
-@compiled
+@internal
 def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
     """Return the outcomes of some groups (n,) of replica r, from the laws of all groups."""
     firsts, n_levels = np.zeros(len(groups) + 1, dtype=np.int64), law[PAID].shape[1]
@@ -70,7 +70,8 @@ def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
     extras = np.empty(n_entries if len(law[EXTRAS]) > 0 else 0)
     numbers, n_different = np.zeros(n_entries, dtype=np.uint32), 0
     lists = n_codes <= _SMALL
-    number_of = np.full(n_codes if lists else 0, -1, dtype=np.int32)
+    number_of = np.empty(n_codes if lists else 0, dtype=np.int32)
+    number_of[:] = -1
     different = np.empty(min(n_entries, n_codes) if lists else 0, dtype=np.int64)
     e = 0
     for i in range(len(groups)):
@@ -280,7 +281,7 @@ def largest_mean(
     return min(bound, at_top), bound, x
 
 
-@inlined
+@merged
 def largest_mean_of(
     seen: Any, i: int, values: Any, table: Any, sign: float, top: float, guess: float, enough: float, gaps: Any
 ) -> Any:

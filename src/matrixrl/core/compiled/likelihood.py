@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compilation import compiled
-from matrixrl.core.compiled.backup import choose
+from matrixrl.compilation import compiled, internal, lean
+from matrixrl.core.compiled.backup import choose, maximum, minimum
 from matrixrl.core.compiled.kl_ball import (
     EPSILON,
     EXTRAS,
@@ -32,7 +32,7 @@ __all__ = ["bounded_mean", "dirichlet_excess", "fill_plan", "policy_values"]
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
 
-@compiled
+@lean
 def _longest(law: Any, r: int) -> int:
     """Return the largest number of entries of a group of replica r."""
     longest = 0
@@ -41,7 +41,7 @@ def _longest(law: Any, r: int) -> int:
     return longest
 
 
-@compiled
+@lean
 def _fill_bounds(
     seen: Any, needed: Any, values: Any, sign: float, top: float, table: Any, guess: Any, gaps: Any, out: Any
 ) -> None:
@@ -105,7 +105,7 @@ def fill_plan(
         gaps = np.empty(max(_longest(law, r), _longest(joint, r)))
         for h in range(horizon - 1, -1, -1):
             following = discount * values[b, h + 1]
-            top = following.max() if sign > 0.0 else -following.min()
+            top = maximum(following) if sign > 0.0 else -minimum(following)
             bounds[:] = 0.0
             needed[:] = False
             for p in range(choices[h, 0] * n_states, choices[h, 1] * n_states):
@@ -119,7 +119,6 @@ def fill_plan(
             if len(q_out) > 0:
                 q_out[b, h] = -np.inf
             for a in range(choices[h, 0], choices[h, 1]):
-                pairs = slice(a * n_states, (a + 1) * n_states)
                 for s in range(n_states):
                     p = a * n_states + s
                     q[s] = np.inf
@@ -131,7 +130,8 @@ def fill_plan(
                         q[s] = -np.inf
                     best[s] = max(best[s], q[s])
                 if len(q_out) > 0:
-                    q_out[b, h, pairs] = q
+                    for s in range(n_states):
+                        q_out[b, h, a * n_states + s] = q[s]
                 if len(preference) > 0:
                     for s in range(n_states):
                         q[s] += preference_weight * preference[b, h, a * n_states + s]
@@ -143,7 +143,7 @@ def fill_plan(
                 values[b, h, end_state] = end_values[h]
 
 
-@compiled
+@internal
 def bounded_mean(law: Any, r: int, g: int, values: Any, sign: float, top: float, gaps: Any) -> float:
     """Return the largest (sign 1) or smallest (sign -1) mean of values (S,) by the law of a group of replica r.
 
@@ -195,7 +195,7 @@ def policy_values(
     gaps = np.empty(_longest(law, r))
     for h in range(horizon - 1, -1, -1):
         following = discount * values[h + 1]
-        top = following.max() if sign > 0.0 else -following.min()
+        top = maximum(following) if sign > 0.0 else -minimum(following)
         for s in range(n_states):
             p = policy[h, s] * n_states + s
             worth = reward[r, p]
@@ -207,7 +207,7 @@ def policy_values(
             values[h, end_state] = end_values[h]
 
 
-@compiled
+@lean
 def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors: Any) -> float:
     """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as that of `core.likelihood.radii` does for all.
 
@@ -229,7 +229,7 @@ def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors:
     return float(total - prior[0] - prior[1] - prior[2])
 
 
-@compiled
+@lean
 def _support_prior(n: float, k0: int, n_outcomes: int) -> tuple[float, float, float]:
     """Return three numbers whose sum is `core.likelihood.log_support_prior` of n observations of k₀ outcomes."""
     # Σ_{k>=k₀} of the terms of log_support_prior: two steps of k are a ratio of polynomials, so two sums are followed.

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compilation import compiled, inlined, lean
+from matrixrl.compilation import inlined, internal, lean, merged
+from matrixrl.core.compiled.backup import maximum
 from matrixrl.core.compiled.kl_ball import (
     FIRSTS,
     LASTS,
@@ -65,13 +66,14 @@ class Candidates(NamedTuple):
     longest: int
 
 
-@compiled
+@internal
 def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: Any, n_states: int, width: int) -> Any:
     """Return the candidates of every cell of replica r; blocks have `width` actions."""
     n_cells = len(ties) // width * n_states
-    firsts, fresh, most = np.zeros(n_cells + 1, dtype=np.int64), np.full(n_cells, -np.inf), np.full(n_cells, -np.inf)
-    fresh_action, score, longest = np.zeros(n_cells, dtype=np.int64), np.full(n_cells, -np.inf), 0
-    fresh_reward = np.full(n_cells, -np.inf)
+    firsts, fresh_action, longest = np.zeros(n_cells + 1, dtype=np.int64), np.zeros(n_cells, dtype=np.int64), 0
+    fresh, most, score, fresh_reward = np.empty(n_cells), np.empty(n_cells), np.empty(n_cells), np.empty(n_cells)
+    for c in range(n_cells):
+        fresh[c] = most[c] = score[c] = fresh_reward[c] = -np.inf
     of_law, has_joint = law[LASTS][r] - law[FIRSTS][r], joint[FIRSTS].shape[1] > 0
     for a in range(len(ties)):
         for s in range(n_states):
@@ -90,17 +92,20 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
                     fresh_action[c], fresh_reward[c], score[c] = a, reward[r, p], reward[r, p] + ties[a]
     for c in range(n_cells):
         firsts[c + 1] += firsts[c]
-    actions, limits = np.empty(firsts[-1], dtype=np.int64), np.empty(firsts[-1])
+    actions, paid, limits = np.empty(firsts[-1], dtype=np.int64), np.empty(firsts[-1]), np.empty(firsts[-1])
     chosen = np.empty(firsts[-1], dtype=np.int64)
-    place = firsts[:-1].copy()
+    place = np.empty(n_cells, dtype=np.int64)
+    for c in range(n_cells):
+        place[c] = firsts[c]
     for a in range(len(ties)):
         for s in range(n_states):
             p, c = a * n_states + s, a // width * n_states + s
             if of_law[groups[p]] > 0 and reward[r, p] > -np.inf:
-                actions[place[c]], limits[place[c]], chosen[place[c]] = a, reward[r, p], groups[p]
+                actions[place[c]], chosen[place[c]] = a, groups[p]
+                paid[place[c]] = limits[place[c]] = reward[r, p]
                 place[c] += 1
     at_law, at_joint = np.zeros(len(actions)), np.zeros(len(actions))
-    tried = firsts, actions, chosen, limits, limits.copy(), at_law, at_joint
+    tried = firsts, actions, chosen, paid, limits, at_law, at_joint
     return Candidates(*tried, most, fresh, fresh_action, fresh_reward, longest)
 
 
@@ -119,7 +124,7 @@ def _largest(
     return bound, wider
 
 
-@inlined
+@merged
 def _is_below(seen: Any, i: int, table: Any, barrier: float) -> bool:
     """Return whether the bound of candidate i at ν = top is below top − exp(barrier); False without a table."""
     if table.shape[1] == 0:
@@ -128,7 +133,7 @@ def _is_below(seen: Any, i: int, table: Any, barrier: float) -> bool:
     return bool(log_mean(first, last, seen.shares, seen.numbers, table) > seen.radii[i] + barrier)
 
 
-@inlined
+@merged
 def _best_pair(
     tried: Any, of_law: Any, of_joint: Any, rooms: Any, uses: Any, c: int, stage: Any, following: Any, ties: Any
 ) -> tuple[float, int, int]:
@@ -187,28 +192,19 @@ def _best_pair(
 
 
 @lean
-def _maximum(numbers: Any) -> float:
-    """Return the largest of some numbers; the method of arrays counts references."""
-    largest = -np.inf
-    for i in range(len(numbers)):
-        largest = max(largest, numbers[i])
-    return largest
-
-
-@lean
 def _fill_stages(
     tried: Any, of_law: Any, of_joint: Any, rooms: Any, uses: Any, ties: Any, ends: Any, values: Any, policy: Any
 ) -> None:
     """Fill in values and policy, from the last stage to the first."""
     end_state, end_values, discount, choices = ends
     horizon, n_states = policy.shape
-    grown, most = 0.0, _maximum(ties)
+    grown, most = 0.0, maximum(ties)
     for h in range(horizon - 1, -1, -1):
         following, growth = rooms[4], -np.inf
         for s in range(n_states):
             following[s] = discount * values[h + 1, s]
         first_cell = choices[h, 0] // (choices[h, 1] - choices[h, 0]) * n_states
-        top = _maximum(following)
+        top = maximum(following)
         stage = top, _SLACK * (1.0 + abs(top)) + most, grown
         fill_table(of_law.listed_states, of_law.listed_extras, following, 1.0, top, rooms[0])
         fill_table(of_joint.listed_states, of_joint.listed_extras, following, 1.0, top + 1.0, rooms[1])
@@ -222,7 +218,7 @@ def _fill_stages(
         grown += growth
 
 
-@compiled
+@merged
 def fill_pruned_plan(
     law: Any,
     joint: Any,
@@ -251,6 +247,7 @@ def fill_pruned_plan(
     of_law = gather(law, r, tried.groups if uses_law else nobody, n_states)
     of_joint = gather(joint, r, tried.groups if has_joint else nobody, n_states)
     tables = np.empty((3, len(of_law.listed_states))), np.empty((3, len(of_joint.listed_states)))
-    lead = np.full(len(tried.most), -1, dtype=np.int64)
+    lead = np.empty(len(tried.most), dtype=np.int64)
+    lead[:] = -1
     rooms = (*tables, lead, np.empty(tried.longest), np.empty(n_states))
     _fill_stages(tried, of_law, of_joint, rooms, (uses_law, has_joint), ties, ends, values, policy)

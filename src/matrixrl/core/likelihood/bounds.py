@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.compilation import loop_array
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
@@ -114,7 +115,7 @@ class LikelihoodBounds(ValueBounds):
         side = self.most if sign > 0.0 else self.least
         reward = np.broadcast_to(side, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
         law = self._as_lists(self.seen, self.lower)
-        return partial(likelihood.policy_values, sign, law, self.groups.ravel(), np.ascontiguousarray(reward))
+        return partial(likelihood.policy_values, sign, law, self.groups.ravel(), loop_array(reward))
 
     def _as_lists(
         self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None
@@ -132,13 +133,13 @@ class LikelihoodBounds(ValueBounds):
             states, level = np.divmod(seen.outcomes, paid.shape[1])
             extras = paid[(seen.ids // self.n_groups)[seen.places], level]
         shape, levels = (self.n_replicas, self.n_groups), np.zeros((self.n_replicas, 1)) if paid is None else paid
-        lists = firsts.reshape(shape), lasts.reshape(shape), seen.shares, states, extras
+        lists = firsts.reshape(shape), lasts.reshape(shape), seen.shares, states.astype(np.uint32), extras
         return *lists, radii.reshape(shape), at_top.reshape(shape), seen.outcomes, levels
 
     def _no_lists(self) -> tuple[Any, ...]:
-        n, nothing, states = self.n_replicas, np.zeros(0), np.zeros(0, dtype=np.int64)
+        n, nothing, states, codes = self.n_replicas, np.zeros(0), np.zeros(0, np.uint32), np.zeros(0, np.int64)
         none, no_radii = np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0))
-        return none, none, nothing, states, nothing, no_radii, no_radii, states, np.zeros((n, 1))
+        return none, none, nothing, states, nothing, no_radii, no_radii, codes, np.zeros((n, 1))
 
     def _means(
         self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None

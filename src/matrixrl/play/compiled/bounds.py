@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compilation import compiled
+from matrixrl.compilation import compiled, internal, lean, merged
 from matrixrl.core.compiled import backup, likelihood
 from matrixrl.core.compiled.kl_ball import largest_mean
 from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
+from matrixrl.play.compiled.arrays import Balls, Data, KLBalls, Lists
 
 __all__ = [
     "AGENT",
@@ -36,7 +37,7 @@ _REST = 1.0 - TOP_SHARE - NO_BET_SHARE
 _LOG_REST = math.log(_REST)
 
 
-@compiled
+@lean
 def _refresh_ball(data: Any, law: Any, balls: Any, b: int, pair: int) -> None:
     """Bring the estimate, the half-widths and the bounds on the reward of a pair up to date."""
     n, first = data.visits[b, pair], law.firsts[b, pair]
@@ -58,7 +59,7 @@ def _refresh_ball(data: Any, law: Any, balls: Any, b: int, pair: int) -> None:
             balls.least[b, pair] = min(max(mean - half_width, 0.0), 1.0)
 
 
-@compiled
+@internal
 def _reward_bound(mean: float, epsilon: float, top_epsilon: float, sign: float) -> float:
     """Return the largest (sign 1) or smallest (sign -1) mean reward of the binary ball."""
     if mean <= 0.0 or mean >= 1.0:
@@ -86,7 +87,7 @@ def _reward_bound(mean: float, epsilon: float, top_epsilon: float, sign: float) 
     return float(sign * bound)
 
 
-@compiled
+@lean
 def _bet_gain(n: float, gain: float) -> float:
     """Return ln C_n from the gain over Beta(½, ½), as `core.likelihood.log_bet_gain` does."""
     at_ends = -math.log(_LEAST_SHARE + _REST * math.exp(-gain))
@@ -95,7 +96,7 @@ def _bet_gain(n: float, gain: float) -> float:
     return max(at_ends, gain + math.log(2.0 - 1.0 / n) + (n - 1.0) * math.log1p(-1.0 / n) - _LOG_REST)
 
 
-@compiled
+@internal
 def _refresh_kl(data: Any, law: Any, joint: Any, kl: Any, b: int, pair: int, n_states: int) -> None:
     """Bring the shares, the radii and the bounds on the reward of a pair up to date."""
     n = float(data.visits[b, pair])
@@ -134,15 +135,16 @@ def _refresh_kl(data: Any, law: Any, joint: Any, kl: Any, b: int, pair: int, n_s
             kl.upper[m, b, pair] = scale * min(of_all, of_optimal) / n
 
 
-@compiled
-def refresh_all(data: Any, law: Any, joint: Any, balls: Any, kl: Any, n_states: int) -> None:
-    """Bring the bounds of all pairs up to date."""
-    for b in range(data.visits.shape[0]):
-        for pair in range(data.visits.shape[1]):
-            if balls is not None:
-                _refresh_ball(data, law, balls, b, pair)
-            if kl is not None:
-                _refresh_kl(data, law, joint, kl, b, pair, n_states)
+def refresh_all(data: Data, law: Lists, joint: Lists, balls: Balls | None, kl: KLBalls | None, n_states: int) -> None:
+    """Bring the bounds of all pairs up to date; the list of those that were visited stays as it is."""
+    n_replicas, n_pairs = data.visits.shape
+    of_all = data._replace(
+        changed=np.tile(np.arange(n_pairs), (n_replicas, 1)),
+        n_changed=np.full(n_replicas, n_pairs),
+        is_changed=np.zeros_like(data.is_changed),
+    )
+    for b in range(n_replicas):
+        refresh_changed(of_all, law, joint, balls, kl, b, n_states)
 
 
 @compiled
@@ -158,14 +160,14 @@ def refresh_changed(data: Any, law: Any, joint: Any, balls: Any, kl: Any, b: int
     data.n_changed[b] = 0
 
 
-@compiled
+@internal
 def _law(law: Any, epsilon: Any, top_epsilon: Any, paid: Any) -> Any:
     """Return lists and radii as `core.compiled.likelihood` takes them."""
     lists = law.firsts, law.lasts, law.shares, law.states, law.extras
     return *lists, epsilon, top_epsilon, law.outcomes, paid
 
 
-@compiled
+@internal
 def plan(
     world: Any,
     data: Any,
@@ -206,7 +208,7 @@ def plan(
         likelihood.fill_plan(1.0, *laws, most, b, of_actions, *ends, values, policy, preference, weight, q_out)
 
 
-@compiled
+@merged
 def lower_value(world: Any, data: Any, law: Any, balls: Any, kl: Any, b: int, policy: Any, values: Any) -> float:
     """Return a lower bound on the value of a policy (H, S), in unit reward; `values` (H + 1, S) is overwritten."""
     if balls is not None:
@@ -218,7 +220,7 @@ def lower_value(world: Any, data: Any, law: Any, balls: Any, kl: Any, b: int, po
     return float(np.dot(values[0], world.start))
 
 
-@compiled
+@internal
 def upper_values(world: Any, data: Any, law: Any, kl: Any, b: int, policy: Any, ceiling: Any, values: Any) -> None:
     """Fill in `core.backup.upper_policy_values` (H + 1, S) of a policy (H, S) at the proven radius."""
     lists, groups = _law(law, kl.lower, kl.no_top, np.zeros((len(data.visits), 1))), np.arange(len(world.reward))
@@ -226,19 +228,19 @@ def upper_values(world: Any, data: Any, law: Any, kl: Any, b: int, policy: Any, 
     likelihood.policy_values(1.0, lists, groups, kl.most[-1], b, *ends, policy, ceiling, values)
 
 
-@compiled
+@merged
 def width_of(data: Any, law: Any, kl: Any, b: int, pair: int, following: Any) -> float:
     """Return the distance of the bounds on r + P V of a pair at the proven radius, V the values (S,) that follow."""
     width = kl.most[-1, b, pair] - kl.least[b, pair]
     if len(following) > 0:
         lists = _law(law, kl.lower, kl.no_top, np.zeros((len(data.visits), 1)))
         gaps = np.empty(law.lasts[b, pair] - law.firsts[b, pair])
-        width += likelihood.bounded_mean(lists, b, pair, following, 1.0, following.max(), gaps)
-        width -= likelihood.bounded_mean(lists, b, pair, following, -1.0, -following.min(), gaps)
+        width += likelihood.bounded_mean(lists, b, pair, following, 1.0, backup.maximum(following), gaps)
+        width -= likelihood.bounded_mean(lists, b, pair, following, -1.0, -backup.minimum(following), gaps)
     return float(width)
 
 
-@compiled
+@internal
 def _fill_lower_values(world: Any, balls: Any, b: int, policy: Any, values: Any) -> None:
     """Fill in lower bounds (H + 1, S) on the values of a policy by balls around M_n, at the last level."""
     horizon, n_states = policy.shape

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compilation import compiled, inlined, lean
+from matrixrl.compilation import compiled, inlined, internal, lean, merged
 from matrixrl.play.compiled.bounds import lower_value, plan, refresh_changed, upper_values, width_of
 from matrixrl.play.compiled.lists import count_outcome, has_room
 
@@ -44,7 +44,7 @@ def _draw(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> 
         states[h + 1] = world.following[_invert(world.cdf, first, last, uniforms[h + 1])]
 
 
-@compiled
+@internal
 def _regret(world: Any, policy: Any, values: Any) -> float:
     """Return V*(s0) − V^π(s0) in the environment's unit; `values` (H + 1, S) is overwritten."""
     horizon, n_states = policy.shape
@@ -61,7 +61,7 @@ def _regret(world: Any, policy: Any, values: Any) -> float:
     return float(max(world.optimal_value - np.dot(values[0], world.start), 0.0))
 
 
-@inlined
+@merged
 def _levels_of(data: Any, b: int, reward: float) -> tuple[int, int, float]:
     """Return the levels below and above a reward, and the share of the one above, as `linalg.RewardLevels` does.
 
@@ -87,7 +87,7 @@ def _levels_of(data: Any, b: int, reward: float) -> tuple[int, int, float]:
     return below, above, (reward - paid[below]) / (paid[above] - paid[below])
 
 
-@inlined
+@merged
 def _count_step(
     world: Any, data: Any, law: Any, joint: Any, kept: Any, b: int, pair: int, following: int, paid: float
 ) -> None:
@@ -132,7 +132,7 @@ def _learn(
     return earned, length
 
 
-@compiled
+@internal
 def _chooses_tuned(world: Any, budget: Any, b: int, horizon: int) -> bool:
     """Return whether the next episode of replica b plays the tuned plan, as `OptimismBudget.choose` says."""
     expected = 0.0
@@ -145,7 +145,7 @@ def _chooses_tuned(world: Any, budget: Any, b: int, horizon: int) -> bool:
     return bool(budget.charged[b] + expected <= budget.alpha * (budget.earned[b] + horizon))
 
 
-@compiled
+@internal
 def _settle(
     world: Any,
     data: Any,
@@ -244,12 +244,11 @@ def play_episodes(
                 refresh_changed(data, law, joint, balls, kl, b, n_states)
             if kept.due[b]:
                 ranks = ties[b, kept.n_plans[b]]
-                if has_budget:
-                    quick = budget.tuned[b : b + 1]
-                    plain = budget.tie_scale * ranks
-                    plan(world, data, law, joint, balls, kl, tuned, b, plain, nothing, 0.0, values, quick, preference)
-                if prefers and not has_budget:
-                    plan(world, data, law, joint, balls, kl, tied, b, no_ties, nothing, 0.0, values, other, preference)
+                if has_budget or prefers:  # one call, because each of them takes long to compile
+                    level, first, into = tied, no_ties, other
+                    if has_budget:
+                        level, first, into = tuned, budget.tie_scale * ranks, budget.tuned[b : b + 1]
+                    plan(world, data, law, joint, balls, kl, level, b, first, nothing, 0.0, values, into, preference)
                 if prefers:
                     for h in range(horizon):
                         for p in range(n_pairs):
@@ -257,14 +256,16 @@ def play_episodes(
                 plan(
                     world, data, law, joint, balls, kl, agent, b, ranks, preference, weight, optimistic, policy, nothing
                 )
-                kept.visits[b] = data.visits[b]
+                for p in range(n_pairs):
+                    kept.visits[b, p] = data.visits[b, p]
                 kept.upper[b] = np.dot(optimistic[0, 0], world.start)
                 kept.measured[b] = False
                 kept.due[b] = kept.growth == 0.0
                 kept.n_plans[b] += 1
                 if has_budget and kl is not None:
                     upper_values(world, data, law, kl, b, budget.tuned[b], optimistic[0], values[0])
-                    budget.lack[b] = optimistic[0, 0] - values[0, 0]
+                    for s in range(n_states):
+                        budget.lack[b, s] = optimistic[0, 0, s] - values[0, 0, s]
                     budget.turn[b] += 1
             played_policy = policy[0]
             if has_budget:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compilation import compiled, inlined
+from matrixrl.compilation import compiled, inlined, merged
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Lists
 from matrixrl.records import FloatArray, IntArray
@@ -59,7 +59,7 @@ def count_outcome(law: Any, b: int, pair: int, outcome: int, state: int, extra: 
     law.sizes[1] = max(law.sizes[1], last + 1 - law.firsts[b, pair])
 
 
-@inlined
+@merged
 def _copy(source: Any, first: int, target: Any, start: int, length: int) -> None:
     """Copy a list to another place."""
     for i in range(length):

@@ -32,7 +32,7 @@ def address(server):
 
 
 def do(service, what, *arguments, **more):
-    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more).answer)
+    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more))
 
 
 def plan_rows(log):

@@ -52,7 +52,7 @@ def pair(address):
 
 def do(service, what, *arguments, **more):
     """Carry out a request of the decisions in a transaction, and return its answer."""
-    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more).answer)
+    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more))
 
 
 def play(services, seed, n, said=None, patience=0.0):

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from matrixrl.colours import LOOKS
-from matrixrl.errors import MissingExtra
+from matrixrl.extras import naming_the_extra
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,18 +55,14 @@ class PageFolder:
 
     def plotly_script(self) -> str:
         """Return the JavaScript of Plotly, with the line ends that a browser sees."""
-        try:
+        with naming_the_extra(self._extra, "a chart"):
             from plotly.offline import get_plotlyjs  # slow to import, and optional
-        except ImportError as error:
-            raise self._missing("charts need plotly") from error
         return str(get_plotlyjs()).replace("\r\n", "\n")
 
     @cached_property
     def _environment(self) -> Environment:
-        try:
+        with naming_the_extra(self._extra, "an HTML page"):
             from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-        except ImportError as error:
-            raise self._missing("HTML pages need jinja2") from error
         environment = Environment(
             loader=ChoiceLoader([PackageLoader(self._package, "."), PackageLoader(_SHARED, ".")]),
             autoescape=True,
@@ -77,6 +73,3 @@ class PageFolder:
         environment.globals["LOOKS"] = LOOKS
         environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
         return environment
-
-    def _missing(self, words: str) -> MissingExtra:
-        return MissingExtra(f"{words}, which is not installed; pip install 'matrixrl[{self._extra}]'")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import uvicorn
 
 from matrixrl.checks import choice, fail
-from matrixrl.errors import StoreError
 from matrixrl.interrupts import ending_in_order
 from matrixrl.pages.server import open_socket
 from matrixrl_serve.access import list_tokens
@@ -64,7 +63,7 @@ def serve(
 
     Raises:
         InvalidInput: The address is open to other machines, and there is no token.
-        StoreError: The log cannot be used, or memory is not what it says any more: the process must start again.
+        StoreError: The log cannot be used.
     """
     choice("--role", role, ROLES)
     if role == "learner":
@@ -92,18 +91,13 @@ def serve(
             )
             server = uvicorn.Server(config)
             app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
-            app.state.end = lambda: setattr(server, "should_exit", True)
             if announce is not None:
                 announce(f"serving at http://{host}:{listener.getsockname()[1]}")
-            try:
+            with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again after its shutdown
                 server.run(sockets=[listener])
-            except KeyboardInterrupt:
-                return  # uvicorn raises the signal again after its shutdown
-            if service.writer.fatal is not None:  # with a status, so that whatever started it starts it again
-                raise StoreError(f"the service ended, and must start again: {service.writer.fatal}")
 
 
-def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service | SharedService:
+def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service:
     """Return the service of a directory or a database."""
     if is_address(data):
         return SharedService(problem, str(data), learning=role == "all")

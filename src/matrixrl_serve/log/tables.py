@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,9 +16,10 @@ __all__ = [
     "checkpoints",
     "event_of",
     "events",
+    "events_from",
+    "insert",
     "metadata",
     "plans",
-    "row_of",
     "shared_metadata",
     "tokens",
 ]
@@ -100,21 +102,17 @@ tokens = sa.Table(
 """Tokens; `noted` is what the log says about one: nothing, created, or revoked."""
 
 
-def row_of(event: Event) -> dict[str, Any]:
-    """Return the row of an event."""
-    return {
-        "seq": event.seq,
-        "at": event.at,
-        "kind": event.kind,
-        "actor": event.actor,
-        "episode": event.episode,
-        "step": event.step,
-        "key": event.key,
-        "body": event.text,
-        "digest": event.digest,
-    }
-
-
 def event_of(row: Any) -> Event:
-    """Return the event of a row."""
-    return Event(row.seq, row.at, row.kind, row.actor, row.episode, row.step, row.key, row.body, row.digest)
+    """Return the event of a row, whose columns are its attributes."""
+    return Event(*row)
+
+
+def events_from(connection: sa.Connection, seq: int) -> list[Event]:
+    """Return the events with this number and above, in order."""
+    query = sa.select(events).where(events.c.seq >= seq).order_by(events.c.seq)
+    return [event_of(row) for row in connection.execute(query)]
+
+
+def insert(connection: sa.Connection, rows: Sequence[Event]) -> None:
+    """Write events."""
+    connection.execute(events.insert(), [event.row() for event in rows])

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from matrixrl_serve.errors import Deposed, went_back
 from matrixrl_serve.learner import Publication
 from matrixrl_serve.log import Draft
-from matrixrl_serve.log.database import failing
+from matrixrl_serve.log.database import appending, failing
 from matrixrl_serve.log.events import chained
-from matrixrl_serve.log.postgres import LEARN, SCHEMA, appending, insert
-from matrixrl_serve.log.tables import event_of, events
+from matrixrl_serve.log.postgres import LEARN, SCHEMA
+from matrixrl_serve.log.tables import event_of, events, insert
 from matrixrl_serve.problem import ServedProblem
 from matrixrl_serve.projection import Projection
 from matrixrl_serve.shared.storage import forget_plans, packed, write_plan

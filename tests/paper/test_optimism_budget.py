@@ -130,7 +130,7 @@ def test_charges_and_widths_are_those_of_an_independent_count():
     charged = earned = 0.0
     kinds = set()
     for _ in range(30):
-        plan, candidates = algorithm.plan(), algorithm._kept.plan
+        plan, candidates = algorithm.plan(), algorithm.kept.plan
         assert isinstance(plan, BudgetPlan)
         lack = recount.lack(plan.values[0], candidates.tuned[0])
         expected = charged + lack @ mdp.task.start <= alpha * (earned + mdp.task.horizon)
@@ -304,7 +304,7 @@ def test_actions_of_others_are_charged_from_where_they_begin():
         action = 1 - advised if h == 2 else advised
         departed |= h == 2
         if departed:
-            bounds = algorithm.model.bounds(algorithm._clock, "agent")[0]
+            bounds = algorithm.model.bounds(algorithm.clock, "agent")[0]
             q = bounds.q(None if h == 5 else values[None, h + 1])[0, action, state]
             expected += values[h, state] - min(max(q, 0.0), values[h, state])
         following = min(state + 1, 3) if action == 1 else max(state - 1, 0)

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from matrixrl.agents import ask_and_tell, certificates
+from matrixrl.agents import ask_and_tell, certification
 from matrixrl.checks import fail, fits_memory, flag, function, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.history import Episode, History
@@ -72,7 +72,7 @@ def learn(
             fail(name, rule, given, "Use MatrixRL.")
     if until_gap is not None:
         number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
-        certificates.check_certifies(self, "until_gap")
+        certification.check_certifies(self, "until_gap")
     from matrixrl.agents.vector import check_vector_env, play_vector
     from matrixrl.threads import limited_threads
 
@@ -110,7 +110,7 @@ def _callbacks(
             return False
         if until_gap is None or self.n_episodes < next_look:
             return True
-        _, found = certificates.safest(self)
+        _, found = certification.safest(self)
         next_look = max(self.n_episodes + 1, int(self.n_episodes * _LOOK_GROWTH))
         return not (found.guarantee and found.gap <= until_gap)
 
@@ -120,7 +120,7 @@ def _callbacks(
 def _play(self: Agent, n_episodes: int, on_episode: Callable[[Episode], bool], *, certify: bool) -> None:
     """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
     engine, queue = self._engine, self._queue
-    learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certificates.certificate_of, self)
+    learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certification.certificate_of, self)
     for _ in range(n_episodes):
         n = self.n_episodes
         try:

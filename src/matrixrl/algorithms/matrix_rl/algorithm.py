@@ -126,7 +126,7 @@ class UCMatrixRL(FiniteAlgorithm):
         from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
         sampled = SampledMatrixRL()
-        sampled.name, sampled.settings, sampled._recipe = self.name, self.settings, self._make_recipe()
+        sampled.name, sampled.settings, sampled.made_with = self.name, self.settings, self._make_recipe()
         return sampled._started(problem, seeds)
 
     def begin(self) -> None:
@@ -158,12 +158,12 @@ class UCMatrixRL(FiniteAlgorithm):
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
-        self._kept = KeptPlan()
+        self.kept = KeptPlan()
 
     def _use_masks(self) -> None:
         """Plan with the actions that are allowed; a new plan is due."""
         super()._use_masks()
-        self._kept, self._planned, self._scored = KeptPlan(), None, None
+        self.kept, self._planned, self._scored = KeptPlan(), None, None
         for model in self._models:
             model.use_masks(self._part, self.frame.allowed)
 
@@ -173,7 +173,7 @@ class UCMatrixRL(FiniteAlgorithm):
         return [self.model] if self._tuned_model is None else [self.model, self._tuned_model]
 
     @property
-    def _clock(self) -> Clock:
+    def clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
 
@@ -190,7 +190,7 @@ class UCMatrixRL(FiniteAlgorithm):
         self._played = None
         for model in self._models:
             model.update(pairs, steps.next_states, unit, steps.weights)
-        self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self._clock)
+        self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
 
     def _recall(self, plan: Plan) -> None:
         """Take note of the plan that the steps to learn from were played with."""
@@ -200,7 +200,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Learn from episodes that others recorded, and compare rewards with φ at the end."""
         self._played = None  # logged episodes are not charged
         super().update_from_log(log)
-        self._rewards.compare(self._clock)
+        self._rewards.compare(self.clock)
 
     def plan(self) -> Plan:
         """Return the plan to play now: a new one where it is due, the last one elsewhere.
@@ -208,7 +208,7 @@ class UCMatrixRL(FiniteAlgorithm):
         Q does not depend on the rankings that break ties. So if no data came in since the last plan, only ties are
         broken again: the second plan on the same data keeps Q, as many episodes may be begun meanwhile.
         """
-        kept, switches = self._kept, self.settings.switch_growth > 0.0
+        kept, switches = self.kept, self.settings.switch_growth > 0.0
         due = kept.due(self.model, self.n_replicas)
         if due.any():
             lowest = lowest_first(self.task.n_actions, self.n_replicas)
@@ -224,7 +224,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 fresh = self._scored.with_ties(rankings)
             is_whole = kept.plan is None or due.all()
             plan = fresh if is_whole else kept.plan.updated(fresh, due)
-            self._kept = kept = kept.renewed(plan, self.model if switches else None, due)
+            self.kept = kept = kept.renewed(plan, self.model if switches else None, due)
             self.n_plans = self.n_plans + due
         played: Plan = kept.plan
         if isinstance(played, PlanChoice):
@@ -250,11 +250,11 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def _candidates(self, rankings: FloatArray) -> PlanChoice:
         """Return the optimistic plan, the tuned policy, and what that lacks in optimism at the first stage."""
-        own = self.model.bounds(self._clock, "agent")[0]
+        own = self.model.bounds(self.clock, "agent")[0]
         if self._tuned_model is None:
-            small = self.model.bounds(self._clock, "tuned")[0]
+            small = self.model.bounds(self.clock, "tuned")[0]
         else:
-            small = self._tuned_model.bounds(self._clock, "agent")[0]
+            small = self._tuned_model.bounds(self.clock, "agent")[0]
         preference = None
         if self.settings.ties == "random":
             tuned = self._greedy(small, rankings)
@@ -269,7 +269,7 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def _charging_bounds(self) -> ValueBounds:
         """Return the bounds that the budget charges and earns with, whose surplus R(N) allows for."""
-        return self.model.bounds(self._clock, "proven" if isinstance(self.model, CountModel) else "agent")[0]
+        return self.model.bounds(self.clock, "proven" if isinstance(self.model, CountModel) else "agent")[0]
 
     def advice(self) -> Plan:
         """Return the plan that would be played next with the data at hand, ties to the lowest action."""
@@ -279,8 +279,8 @@ class UCMatrixRL(FiniteAlgorithm):
     def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
         """Return bounds at the agent's radius, and what breaks ties before chance does."""
         if self.settings.ties == "random":
-            return self.model.bounds(self._clock, "agent")[0], None
-        own, small = self.model.bounds(self._clock, "agent", "ties")
+            return self.model.bounds(self.clock, "agent")[0], None
+        own, small = self.model.bounds(self.clock, "agent", "ties")
         return own, self._preference(small)
 
     def _scored_plan(self) -> ScoredPlan:
@@ -310,7 +310,7 @@ class UCMatrixRL(FiniteAlgorithm):
     def q_table(self) -> FloatArray:
         """Return the optimistic Q (B, H, A, S) of the data at hand, in unit rewards."""
         q = self._empty_q()
-        self._greedy(self.model.bounds(self._clock, "agent")[0], q_out=q)
+        self._greedy(self.model.bounds(self.clock, "agent")[0], q_out=q)
         return q
 
     def estimated_plan(self) -> Plan:
@@ -319,7 +319,7 @@ class UCMatrixRL(FiniteAlgorithm):
         With likelihood sets a pair that was never tried is worth its reward and the smallest next value; a learned
         reward is 0 there.
         """
-        return self._greedy(self.model.bounds(self._clock, "estimate")[0], sign=-1.0)
+        return self._greedy(self.model.bounds(self.clock, "estimate")[0], sign=-1.0)
 
     def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.
@@ -360,7 +360,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Return the plan that is being played, for saving; nothing if every episode has a new one."""
         if self.settings.switch_growth == 0.0:
             return {}
-        plan, sizes, frame, n = self._kept.plan, self._kept.sizes, self.frame, self.n_replicas
+        plan, sizes, frame, n = self.kept.plan, self.kept.sizes, self.frame, self.n_replicas
         if plan is None:
             policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
             plan = Plan(policy, np.zeros((n, frame.horizon + 1, frame.n_states)), np.zeros(n, dtype=np.int64))
@@ -378,7 +378,7 @@ class UCMatrixRL(FiniteAlgorithm):
             self._tuned_model.load_state_dict(own)
         if self.budget is not None:
             self.budget.load_state_dict(arrays)
-        self._kept = KeptPlan()
+        self.kept = KeptPlan()
         if self.settings.switch_growth > 0.0 and (arrays["kept_sizes"] >= 0.0).all():
             tables = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
             plan = plan_from_arrays(tables, self._declared_frame, n_replicas=self.n_replicas)
@@ -388,7 +388,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 )
                 lack = self._checked_lack(arrays["kept_lack"])
                 plan = PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, lack)
-            self._kept = KeptPlan(plan, arrays["kept_sizes"].copy())
+            self.kept = KeptPlan(plan, arrays["kept_sizes"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""

@@ -46,6 +46,7 @@ LARGE = 60
 """An MDP with more states is played with `--large-seeds` seeds."""
 
 AGENTS: dict[str, dict[str, Any]] = {
+    "default": {"known_reward": False, "delta": 0.05},
     "tuned": {"preset": "tuned", "known_reward": False, "delta": 0.05},
     "q-learning": {"agent": "q-learning", "preset": "tuned", "known_reward": False, "delta": 0.05},
     "ucbvi": {"agent": "ucbvi", "preset": "tuned", "known_reward": False, "delta": 0.05},

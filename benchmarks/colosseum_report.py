@@ -14,6 +14,7 @@ from matrixrl.colours import COLOURS
 Results = Sequence[dict[str, Any]]
 
 ORDER = (
+    "default",
     "optimistic",
     "tuned",
     "psrl",
@@ -28,6 +29,7 @@ ORDER = (
 """Columns of the tables."""
 
 LOOKS = {
+    "default": (COLOURS[4], "X"),
     "tuned": (COLOURS[0], "o"),
     "optimistic": (COLOURS[6], "D"),
     "psrl": (COLOURS[1], "s"),
@@ -37,8 +39,8 @@ LOOKS = {
 }
 """Colour and marker of the agents of the picture, from the top of a row to its bottom."""
 
-NAMES = {"tuned": "MatrixRL tuned", "optimistic": "MatrixRL optimistic", "psrl": "PSRL", "ucbvi": "UCBVI"}
-NAMES |= {"ucbvi-bf": "UCBVI-BF", "q-learning": "Q-learning"}
+NAMES = {name: f"MatrixRL {name}" for name in ("default", "tuned", "optimistic")}
+NAMES |= {"psrl": "PSRL", "ucbvi": "UCBVI", "ucbvi-bf": "UCBVI-BF", "q-learning": "Q-learning"}
 
 
 def short(mdp: str) -> str:

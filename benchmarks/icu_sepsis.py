@@ -39,9 +39,11 @@ EVERY = 100  # episodes from one whose regret is measured to the next
 DOUBLED = {"switch_growth": 1.0}  # a new plan once some pair has twice the visits of the last one
 TUNED: dict[str, Any] = {"preset": "tuned", **DOUBLED}
 OPTIMISTIC: dict[str, Any] = {"preset": "optimistic", **DOUBLED}
+DEFAULT: dict[str, Any] = {**DOUBLED}
 
 VALUE: dict[str, dict[str, Any]] = {
     "tuned": {"settings": TUNED, "episodes": 100_000},
+    "default": {"settings": DEFAULT, "episodes": 30_000},
     "optimistic": {"settings": OPTIMISTIC, "episodes": 30_000},
     **{
         name: {"agent": name.lower(), "settings": {"preset": "tuned"}, "episodes": 10_000}

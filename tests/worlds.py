@@ -37,8 +37,8 @@ class Hidden(gym.Env):
 def algorithm_with_data(
     world: EmbeddedMDP, rng: np.random.Generator, *, episodes: int, n_replicas: int = 1, **settings: object
 ) -> tuple[UCMatrixRL, list[Batch]]:
-    """Return UC-MatrixRL with a ball (the normalised one by default) after some random transitions, and these."""
-    algorithm = UCMatrixRL(**{"set": "normalised", **settings}).start(
+    """Return UC-MatrixRL with a ball (the normalised one by default) and optimistic plans after random transitions."""
+    algorithm = UCMatrixRL(**{"preset": "optimistic", "set": "normalised", **settings}).start(
         Problem.of(world.mdp, world.features), range(n_replicas)
     )
     seen = []

@@ -65,7 +65,7 @@ def test_every_episode_is_optimistic_and_every_certificate_holds(form):
 
 def test_it_learns_where_the_balls_do_not():
     ball, ours = (
-        run_seeds("river-swim", n_episodes=300, seeds=4, env_settings=SIZE, set=name).regret.sum()
+        run_seeds("river-swim", n_episodes=300, seeds=4, env_settings=SIZE, preset="optimistic", set=name).regret.sum()
         for name in ("normalised", "value-targeted")
     )
     assert ours < 0.5 * ball
@@ -341,8 +341,9 @@ def test_other_features_are_refused():
 
 
 def test_rare_switching_goes_by_visits():
-    often = run_seeds("river-swim", n_episodes=200, seeds=2, env_settings=SIZE, set="value-targeted", compiled=False)
-    rare = run_seeds("river-swim", n_episodes=200, seeds=2, env_settings=SIZE, set="value-targeted", switch_growth=1.0)
+    chosen = {"n_episodes": 200, "seeds": 2, "env_settings": SIZE, "set": "value-targeted"}
+    often = run_seeds("river-swim", switch_growth=0.0, compiled=False, **chosen)
+    rare = run_seeds("river-swim", switch_growth=1.0, **chosen)
     assert (np.asarray(often.n_plans) == 200).all()
     # at most one plan for each doubling of each of the eight pairs
     plans = np.asarray(rare.n_plans)
@@ -351,7 +352,7 @@ def test_rare_switching_goes_by_visits():
 
 
 def test_the_explicit_bound_by_hand():
-    learner = UCMatrixRL(set="likelihood", delta=0.1).start(Problem.of(river()), [0])
+    learner = UCMatrixRL(preset="optimistic", set="likelihood", delta=0.1).start(Problem.of(river()), [0])
     n, horizon, k, s = 1000, 8, 8, 4
     steps = n * horizon
     worst = math.lgamma(steps + 2) - math.lgamma(2) - math.lgamma(steps + 0.5) + math.lgamma(0.5)

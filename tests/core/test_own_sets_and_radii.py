@@ -108,9 +108,21 @@ def test_a_form_that_is_declared_is_used():
 
     assert ThreeNorms.compiled_form is None
     assert Declared.compiled_form == FrobeniusBall.compiled_form
-    run = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": Declared(), **SMALL}, compiled=True)
+    run = Simulation(
+        "river-swim",
+        n_episodes=5,
+        seeds=[0],
+        settings={"preset": "optimistic", "set": Declared(), **SMALL},
+        compiled=True,
+    )
     assert run.is_compiled
-    plain = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": "frobenius", **SMALL}, compiled=False)
+    plain = Simulation(
+        "river-swim",
+        n_episodes=5,
+        seeds=[0],
+        settings={"preset": "optimistic", "set": "frobenius", **SMALL},
+        compiled=False,
+    )
     np.testing.assert_allclose(run.run().upper, plain.run().upper, rtol=0, atol=1e-11)
 
 
@@ -171,7 +183,9 @@ def test_a_radius_that_is_overridden_has_no_proof_and_is_not_local():
 @pytest.mark.parametrize("name", SETS)
 def test_every_set_of_ours_keeps_its_compiled_form(name):
     """The rules above must not disarm the library's own sets."""
-    run = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": name}, compiled=True)
+    run = Simulation(
+        "river-swim", n_episodes=5, seeds=[0], settings={"preset": "optimistic", "set": name}, compiled=True
+    )
     assert run.is_compiled
     assert run.algorithm.model.confidence.set.guarantee
 

@@ -72,8 +72,10 @@ def test_the_guaranteed_ball_uses_it_and_learns_river_swim():
     """Far below the self-normalised radius, always optimistic."""
     from matrixrl import run_seeds
 
-    block = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised")
-    whole = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised", radius="self-normalised")
+    block = run_seeds("river-swim", n_episodes=600, seeds=4, preset="optimistic", set="normalised")
+    whole = run_seeds(
+        "river-swim", n_episodes=600, seeds=4, preset="optimistic", set="normalised", radius="self-normalised"
+    )
     assert block.settings["radius"] == "block"
     assert block.guarantee
     assert block.final_regret.mean() < 0.5 * whole.final_regret.mean()

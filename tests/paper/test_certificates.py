@@ -139,8 +139,8 @@ def test_it_changes_nothing_of_the_run():
 def test_during_an_episode_it_is_about_the_policy_being_played():
     agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0)
     agent.learn(10)
-    agent.begin_episode()
-    playing = agent.algorithm.policy_table(agent.algorithm.kept.plan)[0].astype(int)
+    episode = agent.begin_episode()
+    playing = agent.algorithm.policy_table(episode.data.plan)[0].astype(int)
     shown = agent.certificate()
     assert shown.lower <= evaluate(agent.problem.mdp, playing)[0, 0] <= shown.upper
 

@@ -103,7 +103,7 @@ def test_plans_on_all_columns_are_discounted_like_others(kind, low, timing):
     rng = np.random.default_rng(0)
     phi, law = low_rank_laws(rng, 3, 2)
     mdp = FiniteMDP(law, rng.random((3, 2)), discount=0.5, reward_range=(low, 1.0), **timing)
-    agents = [MatrixRL(mdp, phi=phi, columns=columns, set=kind, seed=0) for columns in (3, None)]
+    agents = [MatrixRL(mdp, phi=phi, columns=columns, preset="optimistic", set=kind, seed=0) for columns in (3, None)]
     for agent in agents:
         agent.learn(60)
         assert agent.guarantee
@@ -120,7 +120,7 @@ def test_plans_on_all_columns_take_the_actions_of_their_stage(allowed):
     reward = rng.random((3, 3, 2)) * np.array([0.1, 0.5, 1.0])[:, None, None]  # actions of later stages pay more
     mdp = FiniteMDP(list(law), reward, 3, discount=0.8, allowed=allowed)
     by_stage = np.concatenate(list(phi), axis=1)
-    agents = [MatrixRL(mdp, phi=by_stage, columns=columns, seed=0) for columns in (3, None)]
+    agents = [MatrixRL(mdp, phi=by_stage, columns=columns, preset="optimistic", seed=0) for columns in (3, None)]
     for agent in agents:
         agent.learn(60)
         assert agent.certificate().lower <= solve(mdp).start_value <= agent.certificate().upper

@@ -39,7 +39,7 @@ def test_keep_changes_the_constants_that_depend_on_n():
 
 @pytest.mark.slow
 def test_regret_is_within_a_constant_factor_of_knowing_n():
-    known = run_seeds("river-swim", n_episodes=500, seeds=4, radius="theorem")
+    known = run_seeds("river-swim", n_episodes=500, seeds=4, preset="optimistic", radius="theorem")
     for keep_data in (False, True):
         unknown = DoublingMatrixRL(radius="theorem", keep_data=keep_data)
         doubled = run_seeds("river-swim", agent=unknown, n_episodes=500, seeds=4)
@@ -49,10 +49,12 @@ def test_regret_is_within_a_constant_factor_of_knowing_n():
 @pytest.mark.slow
 def test_plans_are_few_and_regret_is_within_the_promised_factor():
     """O(d log T) plans: each needs ln det A to grow by ln(1 + κ), and ln det A <= d ln(1 + T/d)."""
-    every = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised")
+    every = run_seeds("river-swim", n_episodes=600, seeds=4, preset="optimistic", set="normalised")
     d, steps = 12, 600 * 24
     for growth in (0.1, 1.0):
-        rare = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised", switch_growth=growth)
+        rare = run_seeds(
+            "river-swim", n_episodes=600, seeds=4, preset="optimistic", set="normalised", switch_growth=growth
+        )
         assert max(rare.n_plans) <= 1 + d * math.log(1 + steps / d) / math.log1p(growth)
         assert max(rare.n_plans) < 600 / 2
         assert rare.final_regret.mean() <= math.sqrt(1 + growth) * every.final_regret.mean() * 1.1
@@ -101,7 +103,7 @@ def test_widths_of_a_kept_plan_are_at_most_the_promised_factor_of_the_current_on
 
 
 def test_kappa_zero_plans_every_episode():
-    assert run_seeds("river-swim", n_episodes=30, seeds=2).n_plans == [30, 30]
+    assert run_seeds("river-swim", n_episodes=30, seeds=2, preset="optimistic").n_plans == [30, 30]
 
 
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])

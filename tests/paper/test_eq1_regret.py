@@ -38,7 +38,7 @@ def test_river_swim_has_the_published_optimum(n_states, horizon, value):
 @pytest.mark.slow
 def test_headline_regret_on_river_swim():
     """The figures of the README in a smaller form: the paper's ball learns nothing, the cut one learns."""
-    common = {"n_episodes": 400, "seeds": 4, "radius": "theorem"}
+    common = {"n_episodes": 400, "seeds": 4, "preset": "optimistic", "radius": "theorem"}
     paper = run_seeds("river-swim", set="frobenius", **common)
     ours = run_seeds("river-swim", set="normalised", **common)
     tuned = run_seeds("river-swim", n_episodes=1000, seeds=8, preset="tuned")
@@ -51,7 +51,7 @@ def test_headline_regret_on_river_swim():
 
 @pytest.mark.slow
 def test_linear_mdp_normalised_is_a_hundred_times_better():
-    common = {"n_episodes": 300, "seeds": 2, "radius": "theorem"}
+    common = {"n_episodes": 300, "seeds": 2, "preset": "optimistic", "radius": "theorem"}
     paper = run_seeds("linear-mdp", set="frobenius", **common)
     ours = run_seeds("linear-mdp", set="normalised", **common)
     assert ours.final_regret.mean() < paper.final_regret.mean() / 100

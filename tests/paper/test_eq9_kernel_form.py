@@ -124,7 +124,8 @@ def test_h_1_is_the_kernel_bandit():
     features = features_from_grams(gram, None, n_actions=9)
     reward = np.exp(-4.0 * (points - 0.3) ** 2).T * 0.9
     mdp = FiniteMDP(np.ones((1, 9, 1)), reward, 1, features=features)
-    agent = MatrixRL(mdp, known_reward=False, radius="constant", beta=0.5, ridge=0.1, seed=0, exploration=0.7)
+    chosen = {"preset": "optimistic", "radius": "constant", "beta": 0.5, "ridge": 0.1, "exploration": 0.7}
+    agent = MatrixRL(mdp, known_reward=False, seed=0, **chosen)
     arms = []
     for _ in range(25):
         agent.begin_episode()

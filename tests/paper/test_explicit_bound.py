@@ -64,7 +64,10 @@ def named(settings):
     ids=str,
 )
 def test_the_bound_number_by_number(settings, wanted):
-    env, options = make("river-swim", n_states=STATES, horizon=HORIZON), {"set": "normalised", **settings}
+    env, options = (
+        make("river-swim", n_states=STATES, horizon=HORIZON),
+        {"preset": "optimistic", "set": "normalised", **settings},
+    )
     agent = Agent(env, named(settings), seed=0, delta=DELTA, **options)
     assert agent.algorithm.claims.regret_bound(MANY) == pytest.approx(wanted, rel=ALGEBRA)
     assert wanted < MANY * HORIZON
@@ -211,7 +214,7 @@ def trajectories(mdp, policy):
 def test_regret_is_the_surplus_of_the_played_steps_plus_a_martingale(kind):
     """All 27 episodes of a small MDP: the identity on each, the mean of the martingale, and its exponential moment."""
     mdp = tabular(n_states=3, n_actions=2, horizon=3, seed=4).mdp
-    simulation = Simulation(mdp, n_episodes=5, seeds=[0], settings={"set": kind})
+    simulation = Simulation(mdp, n_episodes=5, seeds=[0], settings={"preset": "optimistic", "set": kind})
     simulation.run()
     plan = simulation.algorithm.advice()
     policy, planned = plan.policy[0].astype(int), plan.values[0]
@@ -263,7 +266,7 @@ def test_expected_regret_has_the_probability_of_failure_in_place_of_chance():
 
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])
 def test_the_episode_from_which_it_says_something_is_the_first_one(kind):
-    algorithm = MatrixRL(make("river-swim", n_states=2, horizon=2), seed=0, set=kind).algorithm
+    algorithm = MatrixRL(make("river-swim", n_states=2, horizon=2), seed=0, preset="optimistic", set=kind).algorithm
     first = first_informative(algorithm.claims.regret_bound, 2)
     assert first == 45_545 or kind == "tightest"
     assert algorithm.claims.regret_bound(first) < 2 * first

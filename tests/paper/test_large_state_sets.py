@@ -78,7 +78,7 @@ def test_the_error_falls_with_the_number_of_columns(weights):
 @pytest.mark.parametrize("known", [True, False])
 def test_all_columns_are_ordinary_planning(kind, known):
     """The lazy route, Q where it is asked from values at columns, against the table of all pairs; the whole run."""
-    settings = {"set": kind, "known_reward": known, "exploration": 0.3}
+    settings = {"preset": "optimistic", "set": kind, "known_reward": known, "exploration": 0.3}
     full = run_seeds(WORLD.mdp, n_episodes=25, seeds=3, certify=True, **settings)
     lazy = run_seeds(WORLD.mdp, n_episodes=25, seeds=3, certify=True, columns=40, **settings)
     np.testing.assert_allclose(lazy.regret, full.regret, atol=ALGEBRA)
@@ -89,7 +89,7 @@ def test_all_columns_are_ordinary_planning(kind, known):
 
 @pytest.mark.parametrize("changes", [{}, {"switch_growth": 0.5}], ids=str)
 def test_all_columns_are_ordinary_planning_with_every_schedule(changes):
-    settings = {"radius": "theorem", "exploration": 0.1, **changes}
+    settings = {"preset": "optimistic", "radius": "theorem", "exploration": 0.1, **changes}
     full = run_seeds(WORLD.mdp, n_episodes=40, seeds=2, **settings)
     lazy = run_seeds(WORLD.mdp, n_episodes=40, seeds=2, columns=40, **settings)
     np.testing.assert_allclose(lazy.regret, full.regret, atol=ALGEBRA)
@@ -108,8 +108,8 @@ def test_features_in_blocks_keep_their_radii_when_queried():
     blocked = np.zeros((30, 3, 9))
     for a in range(3):
         blocked[:, a, 3 * a : 3 * a + 3] = table[:, a]
-    full = MatrixRL(world.mdp, phi=blocked, seed=0)
-    lazy = MatrixRL(world.mdp, phi=blocked, seed=0, columns=30)
+    full = MatrixRL(world.mdp, phi=blocked, preset="optimistic", seed=0)
+    lazy = MatrixRL(world.mdp, phi=blocked, preset="optimistic", seed=0, columns=30)
     np.testing.assert_allclose(full.learn(30).upper, lazy.learn(30).upper, atol=1e-8)
     assert lazy.algorithm.model.confidence.blocks.count == 3
 

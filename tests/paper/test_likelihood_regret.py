@@ -102,11 +102,13 @@ def test_no_pattern_of_visits_has_more_surplus_if_episodes_overlap(delay):
 def test_exploration_above_one_costs_what_the_bound_says():
     """Two levers, rewards 1 and 0: with 300 times the radius both are played for 6,000 episodes."""
     world = FiniteMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], 1)
-    settings = {"exploration": 300.0, "known_reward": False, "compiled": False}
+    settings = {"preset": "optimistic", "exploration": 300.0, "known_reward": False, "compiled": False}
     found = run_seeds(world, n_episodes=6_000, seeds=[0], **settings)
     regret = float(found.cumulative_regret[0, -1])
     wide, narrow = (
-        MatrixRL(world, seed=0, known_reward=False, exploration=x).algorithm.claims.regret_bound(6_000)
+        MatrixRL(world, seed=0, preset="optimistic", known_reward=False, exploration=x).algorithm.claims.regret_bound(
+            6_000
+        )
         for x in (300.0, 1.0)
     )
     assert found.guarantee
@@ -121,7 +123,7 @@ def kl(p, q):
 def test_the_bound_has_the_radius_that_learned_rewards_have(n):
     """The radius is read off the bounds on rewards themselves: n times the divergence of the mean from its bound."""
     horizon, delta = 2, 0.05
-    agent = MatrixRL(one_pair(horizon), seed=0, set="likelihood", known_reward=False)
+    agent = MatrixRL(one_pair(horizon), seed=0, set="likelihood", known_reward=False, switch_growth=0.0)
     steps = n * horizon
     of_reward = 0.0
     for visits in np.unique(np.geomspace(1, steps, 60).astype(int)).tolist():

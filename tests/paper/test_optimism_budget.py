@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds
+from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds, solve
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
 from matrixrl.core.backup import Frame, upper_policy_values
@@ -31,7 +31,7 @@ def trap(p=0.6, horizon=10):
 
 def played(n, *, preset="budget", mdp=None, **options):
     """Return an agent, and the budget after each of its episodes."""
-    options = {"optimism_budget": ALPHA} | options if preset == "budget" else options
+    options = {"switch_growth": 0.0, "optimism_budget": ALPHA} | options if preset == "budget" else options
     agent = MatrixRL(
         mdp or make("river-swim", n_states=4, horizon=10), preset=preset, seed=1, compiled=False, **options
     )
@@ -125,7 +125,7 @@ class Recount:
 def test_charges_and_widths_are_those_of_an_independent_count():
     mdp = make("river-swim", n_states=3, horizon=5).unwrapped.mdp
     alpha = 0.02
-    algorithm = UCMatrixRL(preset="budget", optimism_budget=alpha).start(Problem.of(mdp), [3])
+    algorithm = UCMatrixRL(preset="budget", optimism_budget=alpha, switch_growth=0.0).start(Problem.of(mdp), [3])
     recount, rng = Recount(mdp), np.random.default_rng(5)
     charged = earned = 0.0
     kinds = set()
@@ -203,18 +203,18 @@ def test_widths_are_within_what_the_regret_bound_sums_up(seed):
 
 def test_the_bound_grows_by_the_budget_alone():
     for alpha in (0.5, 2.0):
-        agent = MatrixRL("river-swim", preset="budget", optimism_budget=alpha, seed=0)
+        agent = MatrixRL("river-swim", preset="budget", optimism_budget=alpha, switch_growth=0.0, seed=0)
         claims, horizon = agent.algorithm.claims, agent.problem.task.horizon
         surplus = agent.algorithm.model.confidence.regret_bound(1000, switch_growth=0.0, path_delta=1.0)
         assert claims.regret_bound(1000) == pytest.approx(claims.bound(1000) + alpha * (surplus + horizon))
-        assert claims.bound(1000) == MatrixRL("river-swim", seed=0).algorithm.claims.bound(1000)
+        assert claims.bound(1000) == MatrixRL("river-swim", preset="optimistic", seed=0).algorithm.claims.bound(1000)
         assert agent.guarantee
 
 
 def test_balls_allow_for_both_ends_and_an_undeclared_start_for_one_more_episode():
     task = Task(np.array([[0.0, 0.1], [0.5, 0.2], [1.0, 0.0]]), 4)
     for kind, ends in (("normalised", 2.0), ("value-targeted", 1.0)):
-        agent = MatrixRL(task, preset="budget", optimism_budget=0.5, set=kind, seed=0)
+        agent = MatrixRL(task, preset="budget", optimism_budget=0.5, switch_growth=0.0, set=kind, seed=0)
         claims = agent.algorithm.claims
         surplus = agent.algorithm.model.confidence.regret_bound(100, switch_growth=0.0, path_delta=1.0)
         assert claims.regret_bound(100) == pytest.approx(claims.bound(100) + 0.5 * (ends * surplus + 4.0) + 4.0)
@@ -408,5 +408,41 @@ def test_a_budget_that_is_no_budget_is_refused(alpha):
 
 
 def test_sampled_columns_have_no_budget():
+    world = make("linear-mdp", n_states=20)
     with pytest.raises(InvalidInput, match="optimism_budget"):
-        MatrixRL(make("linear-mdp", n_states=20), preset="budget", columns=5, seed=0).learn(1)
+        MatrixRL(world, optimism_budget=2.0, columns=5, seed=0)
+    assert MatrixRL(world, columns=5, seed=0).settings.optimism_budget == 0.0
+
+
+@pytest.mark.parametrize("options", [{}, {"known_reward": False}, {"set": "normalised"}, {"preset": "optimistic"}])
+def test_a_given_policy_is_charged_with_its_gaps(options):
+    """Γ grows by Σ (V_h − Q_h) of the played steps; the other route is the table of Q before each episode."""
+    agent = MatrixRL("river-swim", seed=0, switch_growth=0.0, **options)
+    agent.learn(20)
+    policy = np.random.default_rng(0).integers(0, 2, size=(24, 6))
+    for _ in range(5):
+        before, q = agent.bound().gaps, agent.algorithm.q_table()[0]
+        q = np.clip(q, 0.0, 24.0)
+        spent = agent.algorithm.budget.charged[0] if agent.algorithm.budget else 0.0
+        history = agent.learn(1, policy=policy)
+        log = agent._seen.all()[0]
+        log = log.states[-24:], log.actions[-24:]
+        short = [q[h, :, s].max() - q[h, a, s] for h, (s, a) in enumerate(zip(*log, strict=True))]
+        assert [policy[h, s] for h, s in enumerate(log[0])] == list(log[1])
+        assert agent.bound().gaps - before == pytest.approx(sum(short), abs=1e-6)
+        assert history.regret[-1] == pytest.approx(evaluate_gap(agent, policy))
+        assert (agent.algorithm.budget.charged[0] if agent.algorithm.budget else 0.0) == spent
+    assert sum(short) > 0.1
+
+
+def evaluate_gap(agent, policy):
+    mdp = agent.problem.mdp
+    return solve(mdp).start_value - evaluate(mdp, policy)[0, 0]
+
+
+@pytest.mark.parametrize("policy", ["safe", np.full((6, 2), 0.5), np.full(6, 2), np.zeros(5, dtype=int), lambda *_: -1])
+def test_a_policy_that_is_no_policy_is_refused(policy):
+    agent = MatrixRL("river-swim", seed=0)
+    with pytest.raises(InvalidInput, match="policy"):
+        agent.learn(3, policy=policy)
+    assert agent.n_episodes == 0

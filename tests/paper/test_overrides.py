@@ -53,7 +53,7 @@ def started(name, **options):
     world = make()
     known = {} if isinstance(world, FiniteMDP) else {"phi": world.features.phi, "psi": world.features.psi}
     mdp = world if isinstance(world, FiniteMDP) else world.mdp
-    return mdp, MatrixRL(mdp, seed=0, **known, **settings, **options)
+    return mdp, MatrixRL(mdp, seed=0, **{"preset": "optimistic"} | known | settings | options)
 
 
 def play(agent, mdp, rng, choose, ahead=None):
@@ -188,7 +188,13 @@ def test_the_worst_actions_lose_no_more_than_is_charged(name):
 def test_all_columns_have_the_gaps_of_all_states():
     """Plans on columns keep their own Q; with all columns it is that of the plan on all states."""
     world = low_rank(n_states=6, n_actions=3, d=3, d_psi=3, horizon=3, seed=0)
-    features = {"phi": world.features.phi, "psi": world.features.psi, "set": "normalised", "seed": 0}
+    features = {
+        "phi": world.features.phi,
+        "psi": world.features.psi,
+        "preset": "optimistic",
+        "set": "normalised",
+        "seed": 0,
+    }
     agents = [MatrixRL(world.mdp, **features), MatrixRL(world.mdp, **features, columns=6)]
     assert all(agent.guarantee for agent in agents)
     rng = np.random.default_rng(4)
@@ -209,7 +215,7 @@ def test_all_columns_have_the_gaps_of_all_states():
 def test_the_sandwich_charges_no_more_than_the_gaps_of_its_plans(kind):
     """Lower bounds on V* are not kept with a plan; with 0 in their place Q is larger, and so valid (10.3)."""
     world = low_rank(n_states=6, n_actions=3, d=3, d_psi=6, horizon=3, seed=0)
-    agent = MatrixRL(world.mdp, phi=world.features.phi, psi=OneHotPsi(6), set=kind, seed=0)
+    agent = MatrixRL(world.mdp, phi=world.features.phi, psi=OneHotPsi(6), preset="optimistic", set=kind, seed=0)
     assert agent.guarantee
     rng, most = np.random.default_rng(3), 0.0
     for _ in range(60):

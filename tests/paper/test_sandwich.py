@@ -348,7 +348,7 @@ class TestRegretBound:
                 assert (bound - law @ high <= (1.5 * math.sqrt(12) + 0.5) * 5 * largest * width).all()
 
     def test_the_number_before_any_data(self):
-        algorithm, n = start(linear_mdp(9), set="sandwich", delta=0.1), 10**9
+        algorithm, n = start(linear_mdp(9), preset="optimistic", set="sandwich", delta=0.1), 10**9
         k = algorithm.model.confidence.regularity
         steps = 5 * n
         logdet = 3 * math.log1p(steps * k.c_phi)

@@ -20,7 +20,8 @@ def test_h_equal_one_with_unknown_rewards_is_oful():
     theta = np.array([0.3, 0.25, 0.2])
     features = Features(TablePhi(contexts[None]), OneHotPsi(1))
     mdp = FiniteMDP(np.ones((1, arms, 1)), (contexts @ theta)[None], 1, features=features)
-    agent = MatrixRL(mdp, seed=0, known_reward=False, delta=delta, radius="self-normalised", ridge=ridge)
+    chosen = {"preset": "optimistic", "radius": "self-normalised", "ridge": ridge}
+    agent = MatrixRL(mdp, seed=0, known_reward=False, delta=delta, **chosen)
     # |φᵀθ*| <= 1 at two orthonormal bases, a sixth of the weight each: ‖θ*‖² <= 3 (docs/proofs.md, section 4)
     norm = math.sqrt(ridge * d)
 

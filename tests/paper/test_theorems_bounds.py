@@ -110,7 +110,7 @@ def test_inspect_says_what_to_expect():
     assert good.cost["seconds_per_1000_episodes"] > 0
     assert [b["explicit"] for b in good.bounds] == [b["largest"] for b in good.bounds]  # trivial, and it says so
     assert any(f"nothing before N = {good.informative_from:.2g}" in w for w in good.warnings)
-    counts = inspect_problem("river-swim", env_settings=chain)
+    counts = inspect_problem("river-swim", env_settings=chain, settings={"preset": "optimistic"})
     assert [b["explicit"] < b["largest"] for b in counts.bounds] == [False, False, False, True]
     assert 10_000 < counts.informative_from < 100_000
     assert not [w for w in counts.warnings if "explicit bound" in w]
@@ -127,6 +127,6 @@ def test_inspect_says_what_to_expect():
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])
 def test_growth_of_regret_is_sublinear(kind):
     """Regret of the last 500 episodes is below that of the first, with the proven radius."""
-    result = run_seeds("river-swim", n_episodes=1500, seeds=4, set=kind)
+    result = run_seeds("river-swim", n_episodes=1500, seeds=4, preset="optimistic", set=kind)
     first, last = result.regret[:, :500].sum(), result.regret[:, -500:].sum()
     assert last < 0.7 * first

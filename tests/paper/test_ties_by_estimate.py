@@ -15,7 +15,7 @@ from worlds import WORLDS, random_steps
 
 def learner_of(world, ties, *, seeds=(0, 1), compiled=False, **chosen):
     """Return UC-MatrixRL after six random episodes."""
-    algorithm = UCMatrixRL(ties=ties, **chosen).start(Problem.of(world.mdp, world.features), seeds)
+    algorithm = UCMatrixRL(preset="optimistic", ties=ties, **chosen).start(Problem.of(world.mdp, world.features), seeds)
     algorithm.use_compiled(compiled)
     rng = np.random.default_rng(3)
     for _ in range(6):
@@ -61,7 +61,7 @@ def test_where_optimism_cannot_tell_actions_apart_the_data_can():
     """Rewards learned, few episodes: every optimistic value is at its cap, and regret falls to a fraction."""
     regrets = {}
     for ties in ("random", "estimate"):
-        result = run_seeds("linear-mdp", n_episodes=80, seeds=8, known_reward=False, ties=ties)
+        result = run_seeds("linear-mdp", n_episodes=80, seeds=8, preset="optimistic", known_reward=False, ties=ties)
         assert result.guarantee
         assert result.optimistic_share == 1.0
         regrets[ties] = float(result.final_regret.mean())

@@ -171,9 +171,9 @@ def _gaps_of(self: Agent, played: Finished) -> float | None:
     """Return the gaps of what an episode played, by its own plan (docs/proofs.md, 7.1); None if not known."""
     steps, horizon = played.steps, self.problem.task.horizon
     is_finished = steps.actions.shape[1] >= horizon or bool(steps.ended[0, -1])
-    if not played.off_plan and not played.is_certifying and is_finished:
+    if not played.off_plan and not played.every_gap and is_finished:
         return self._algorithm.certifier.own_gap(played.plan, steps)
-    gaps = self._algorithm.certifier.gaps(played.plan, steps, every=played.is_certifying)
+    gaps = self._algorithm.certifier.gaps(played.plan, steps, every=played.every_gap)
     return None if gaps is None else float(gaps[0])
 
 

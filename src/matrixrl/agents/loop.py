@@ -7,10 +7,13 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from matrixrl.agents import ask_and_tell, certification
-from matrixrl.checks import fail, fits_memory, flag, function, integer, number
+from matrixrl.agents import ask_and_tell, certification, deployment
+from matrixrl.algorithms.finite import FiniteAlgorithm
+from matrixrl.checks import fail, fits_memory, flag, function, integer, number, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.history import Episode, History
+from matrixrl.policies.given import read_actions
+from matrixrl.records import IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -29,6 +32,7 @@ def learn(
     env: Any = None,
     until_gap: float | None = None,
     explore_for: str | None = None,
+    policy: Any = None,
     certify: bool = False,
     callback: Callable[[Episode], bool | None] | None = None,
     progress: bool = False,
@@ -45,6 +49,9 @@ def learn(
             checked whenever the number of episodes grew by 2 %.
         explore_for: "regret" or "certificate" for these episodes, in place of the agent's setting: play to earn, or
             to certify a policy with few episodes.
+        policy: Policy to play in these episodes in place of the agent's own, as in `Agent.compare`, but without
+            probabilities: an incumbent, or what a person decides. The agent learns from them, and what they are
+            expected to lose is added to the regret bound (`Agent.bound`).
         certify: Put a certificate into every `Episode` and the history.
         callback: Called with each finished `Episode`; returning False stops.
         progress: Show progress on standard error: a bar, or lines if it is not a terminal.
@@ -73,6 +80,7 @@ def learn(
     if until_gap is not None:
         number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
         certification.check_certifies(self, "until_gap")
+    table = None if policy is None else _given_policy(self, policy, env)
     from matrixrl.agents.vector import check_vector_env, play_vector
     from matrixrl.threads import limited_threads
 
@@ -89,7 +97,7 @@ def learn(
             if vector is not None:
                 play_vector(self, vector, count, on_episode, certify=certify)
             else:
-                _play(self, count, on_episode, certify=certify)
+                _play(self, count, on_episode, table, certify=certify)
     finally:
         if explore_for is not None:
             self._algorithm.certifier.purpose = before
@@ -117,14 +125,30 @@ def _callbacks(
     return on_episode
 
 
-def _play(self: Agent, n_episodes: int, on_episode: Callable[[Episode], bool], *, certify: bool) -> None:
+def _given_policy(self: Agent, policy: Any, env: Any) -> IntArray:
+    """Return the actions (H, S) of a policy to play."""
+    if env is not None:
+        fail("policy", "must be left out with a vector environment", shown(policy), "Leave one of them out.")
+    if not isinstance(self._algorithm, FiniteAlgorithm) or self._algorithm.revised is not None:
+        rule = f"must be left out for {self._algorithm.name}, whose plans are no tables of actions"
+        fail("policy", rule, shown(policy), "Use begin_episode, and observe the actions that were played.")
+    given = read_actions("policy", policy, deployment.numbering(self, "learn(policy=…)"))
+    if given.ndim == 3:
+        fail("policy", "must not be random", "probabilities of actions", "Give one action for each state.")
+    table: IntArray = self._algorithm.masks.read_policy("policy", given)
+    return table
+
+
+def _play(
+    self: Agent, n_episodes: int, on_episode: Callable[[Episode], bool], policy: IntArray | None, *, certify: bool
+) -> None:
     """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
     engine, queue = self._engine, self._queue
     learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certification.certificate_of, self)
     for _ in range(n_episodes):
         n = self.n_episodes
         try:
-            record = engine.play(learn, certifier if certify else None)
+            record = engine.play(learn, certifier if certify else None, policy)
         except BaseException as error:
             if self.n_episodes == n:  # nothing was learned
                 running = getattr(engine.world, "running", None)

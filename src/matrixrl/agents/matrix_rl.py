@@ -29,20 +29,21 @@ class MatrixRL(Agent):
         problem: Name of an environment ("river-swim", "gym:FrozenLake-v1"), a Gymnasium environment (ours, one with a
             transition table, or any discrete one), a `FiniteMDP`, a `Task` for ask and tell only, a `FunctionalTask`
             (functions of states), or a `matrixrl.Problem` with options of its own.
-        preset: "optimistic" (every proof holds), "budget" (every proof holds; the tuned plan is played while its lack
-            of optimism is paid for), "paper" (closed form (8) and radius of the paper) or "tuned" (a smaller radius,
-            chosen by measurement).
+        preset: "budget" (the default; every proof holds, and the tuned plan is played while its lack of optimism is
+            paid for), "optimistic" (every proof holds, and the optimistic plan is always played), "paper" (closed form
+            (8) and radius of the paper) or "tuned" (a smaller radius, chosen by measurement).
         set: Confidence set: a name (``matrixrl list sets``) or an object such as ``NormalisedBall(ridge=0.5)``; by
             default the smallest proven one for the features at hand.
         exploration: Factor of the radius; below 1 the guarantee is off.
         optimism_budget: α of the optimism budget; the proven bound on regret grows by the factor 1 + α (1 + 2α for
-            balls), and 0 always plays the optimistic plan.
+            balls), and 0 always plays the optimistic plan, as sampled columns do.
         delta: Probability with which the guarantee may fail.
         known_reward: Whether the agent is given the rewards; by default it learns them where the problem has none.
         ties: Among equally optimistic actions take one at random ("random"), or the best one of a plan at a small
             radius ("estimate"), which costs a second plan.
         explore_for: Play to earn ("regret"), or to certify a policy with few episodes ("certificate").
-        switch_growth: κ: plan again only when det A_n grew by 1 + κ since the last plan; 0 plans every episode.
+        switch_growth: κ: plan again only when det A_n, or the visits of some pair, grew by 1 + κ since the last plan;
+            0 plans every episode. The proven bound on regret grows by √(1 + κ) at most.
         n_episodes: Number of episodes N, if known in advance; only the theorem's radius uses it.
         env_settings, seed, compiled, keep_log, late_episodes, trust_code: As in `Agent`.
         more: Options of the problem (phi, psi, reward, horizon, allowed, …; `ProblemOptions`) and settings of balls

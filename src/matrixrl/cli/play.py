@@ -32,11 +32,11 @@ DEMO: dict[str, Any] = {"env": "river-swim", "env_settings": {"n_states": 6, "ho
 """Problem of ``matrixrl demo``."""
 
 DEMO_SETTINGS: dict[str, dict[str, Any]] = {
-    "paper's set, theorem radius": {"set": "frobenius", "radius": "theorem"},
-    "normalised set, theorem radius": {"set": "normalised", "radius": "theorem"},
-    "normalised set, proven radius": {"set": "normalised"},
+    "paper's set, theorem radius": {"preset": "optimistic", "set": "frobenius", "radius": "theorem"},
+    "normalised set, proven radius": {"preset": "optimistic", "set": "normalised"},
     "optimistic preset: likelihood set": {"preset": "optimistic"},
-    "tuned preset: the same, smaller radius": {"preset": "tuned"},
+    "default: the same, with a budget": {},
+    "tuned preset: smaller radius": {"preset": "tuned"},
 }
 """Settings of MatrixRL that ``matrixrl demo`` compares, by the label of the curve."""
 

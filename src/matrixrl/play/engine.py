@@ -12,6 +12,7 @@ from matrixrl.measurement import is_measured
 from matrixrl.play.results import Chunk
 from matrixrl.play.rollout import EnvWorld, Finished, TableWorld
 from matrixrl.problems import RegretEvaluator
+from matrixrl.records import IntArray, Plan
 
 __all__ = ["Engine"]
 
@@ -42,26 +43,34 @@ class Engine:
         self._values_first_state = not isinstance(world, TableWorld) and not has_start
         self.certifies_first_state = problem.kind != "finite" and not has_start
 
-    def play(self, learn: Callable[[Finished], R], certify: Callable[[Any, Any], Any] | None = None) -> R:
+    def play(
+        self,
+        learn: Callable[[Finished], R],
+        certify: Callable[[Any, Any], Any] | None = None,
+        policy: IntArray | None = None,
+    ) -> R:
         """Play one episode and return what `learn` returns for it.
 
         Args:
             learn: Function that learns from the episode.
             certify: Function of a plan and a first state that certifies the plan; the state is None where the start is
                 declared or estimated, and the plan is certified before it is played.
+            policy: (H, S) Actions to play in place of those of the plan.
         """
         algorithm, world, certificate = self.algorithm, self.world, None
         assert world is not None
         mark = self.mark()
         try:
             plan = algorithm.plan()
+            if policy is not None:
+                plan = Plan(policy[None].astype(plan.policy.dtype), plan.values, plan.empty)
             if certify is not None and not self.certifies_first_state:
                 certificate = certify(plan, None)
             played = world.play(algorithm, plan)
             if certify is not None and self.certifies_first_state:
                 certificate = certify(plan, played.steps.states[0, 0])
-            purpose = algorithm.certifier.purpose == "certificate"
-            return learn(played._replace(is_certifying=purpose, certificate=certificate, first_plan=plan))
+            every_gap = policy is not None or algorithm.certifier.purpose == "certificate"
+            return learn(played._replace(every_gap=every_gap, certificate=certificate, first_plan=plan))
         except BaseException:
             self.rewind(mark)
             raise

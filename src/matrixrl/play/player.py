@@ -58,7 +58,7 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
         return "episodes that explore for a certificate are not compiled"
     if isinstance(model, RidgeModel):
         if algorithm.budget is not None:
-            return "an optimism budget is not compiled with balls"
+            return 'an optimism budget is not compiled with balls (preset="optimistic" is)'
         if algorithm.settings.switch_growth > 0.0:
             return "rare switching is not compiled with balls"
         reason = model.why_not_by_visits(algorithm.settings.n_episodes)

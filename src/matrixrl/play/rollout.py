@@ -130,7 +130,7 @@ class Finished(NamedTuple):
     plan: Any  # at its end: some algorithms revise plans
     steps: Steps  # (B, k)
     off_plan: bool = False  # whether an action was not that of the plan
-    is_certifying: bool = False  # whether it explored for a certificate: its plan need not be greedy
+    every_gap: bool = False  # whether any step may have a gap: it explored for a certificate, or its policy was given
     is_drawn: bool = False  # whether the agent's own MDP drew the first state
     certificate: Any = None  # what the engine was given to certify the plan with, if anything
     first_plan: Any = None  # at its begin

@@ -48,7 +48,7 @@ class ProblemFile(BaseModel):
             unless some row shows which of the two is meant. A request may allow fewer.
         groups: One row of A numbers for each state; pairs with the same number share what is learned.
         stage_dependent: Whether laws differ between stages, or the class of each stage.
-        preset: Preset of the learner: optimistic, budget or tuned.
+        preset: Preset of the learner: budget, optimistic or tuned.
         delta: Probability with which anything that is called proven may fail.
         settings: Other settings of MatrixRL, such as ``explore_for`` or ``switch_growth``.
         time_out: Seconds after which an outcome counts as missing; never if left out.
@@ -81,7 +81,7 @@ class ProblemFile(BaseModel):
     allowed: Any = None
     groups: Any = None
     stage_dependent: Any = None
-    preset: Literal["optimistic", "budget", "tuned"] = "optimistic"
+    preset: Literal["budget", "optimistic", "tuned"] = "budget"
     delta: float = Field(0.05, gt=0.0, lt=1.0)
     settings: dict[str, Any] = {}
     time_out: float | None = Field(None, gt=0.0)

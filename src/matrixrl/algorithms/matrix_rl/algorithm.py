@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -120,13 +121,12 @@ class UCMatrixRL(FiniteAlgorithm):
         if is_plug_in(type(self)):
             rule = f"must be left out for {type(self).__name__}, a subclass"
             fail("columns", rule, self.settings.columns, "Leave it out.")
-        if self.settings.optimism_budget > 0.0:
-            rule = "must be 0 for functions of states, whose bounds are estimates"
-            fail("optimism_budget", rule, self.settings.optimism_budget, 'Use preset="optimistic" or "tuned".')
+        settings = copy.copy(self.settings)
+        settings.play_without_budget("functions of states")
         from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
         sampled = SampledMatrixRL()
-        sampled.name, sampled.settings, sampled.made_with = self.name, self.settings, self._make_recipe()
+        sampled.name, sampled.settings, sampled.made_with = self.name, settings, self._make_recipe()
         return sampled._started(problem, seeds)
 
     def begin(self) -> None:

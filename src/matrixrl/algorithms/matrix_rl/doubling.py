@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 from matrixrl.algorithms.matrix_rl.algorithm import KeptPlan, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
-from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.algorithms.matrix_rl.settings import PRESETS, MatrixRLSettings
 from matrixrl.checks import fail
 from matrixrl.core import Clock
 from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import StepLog
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Steps
-from matrixrl.settings import Settings, flag, setting
+from matrixrl.settings import Settings, flag, one_of, setting
 
 __all__ = ["DoublingMatrixRL", "DoublingSettings", "doubling_clock"]
 
@@ -23,6 +23,7 @@ __all__ = ["DoublingMatrixRL", "DoublingSettings", "doubling_clock"]
 class DoublingSettings(MatrixRLSettings):
     """Settings of MatrixRL with doubling."""
 
+    preset: str = setting("optimistic", "As in matrix-rl; the paper's plan by default.", one_of(PRESETS))
     keep_data: bool = setting(
         False, "Keep the data at each doubling of N, so that only N changes; the paper forgets them.", flag
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from matrixrl.checks import choice, fail
@@ -31,7 +31,13 @@ OF_BALLS = ("radius", "ridge", "beta", "c", "c_core", "columns", "column_weights
 _OF_RADII = {"beta": (ConstantRadius, "constant"), "c": (PaperRadius, "theorem")}  # settings that some radii use
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "budget": {"set": TIGHTEST, "radius": "block", "exploration": 1.0, "optimism_budget": 1.0},
+    "budget": {
+        "set": TIGHTEST,
+        "radius": "block",
+        "exploration": 1.0,
+        "optimism_budget": 1.0,
+        "switch_growth": 0.1,
+    },
     "optimistic": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
     "paper": {"set": "frobenius-closed", "radius": "theorem", "exploration": 1.0, "ridge": 1.0},
     "tuned": {"set": TIGHTEST, "exploration": TUNED_EXPLORATION, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
@@ -67,7 +73,7 @@ class MatrixRLSettings(Settings):
     """Settings of MatrixRL: set, radius, exploration, rewards, ties and the times of planning."""
 
     preset: str = setting(
-        "optimistic",
+        "budget",
         "Start from budget (the tuned plan while its lack of optimism is paid for, else the optimistic one; every "
         "proof holds), optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, "
         "proven for some constant c) or tuned (measured, not proven).",
@@ -91,7 +97,7 @@ class MatrixRLSettings(Settings):
         0.0,
         "α: play the tuned plan while what it lacks in optimism is at most α times the widths of the bounds that were "
         "observed; the proven bound on regret grows by the factor 1 + α, or 1 + 2α for balls. 0 always plays the "
-        "optimistic plan.",
+        "optimistic plan, as sampled columns do.",
         real(high=1e6, remedy="1 is the value of preset='budget'; 0 plays the optimistic plan alone."),
     )
     delta: float = setting(
@@ -170,21 +176,28 @@ class MatrixRLSettings(Settings):
                     fail(name, rule, getattr(made, name), f"Add radius={user!r}, or leave it out.")
         return replace(made, set="normalised") if changed and made.set == TIGHTEST else made
 
+    def play_without_budget(self, where: str) -> None:
+        """Play the optimistic plan where bounds are estimates, which can pay for nothing; refuse an own budget."""
+        if self._changed(["optimism_budget"]) and self.optimism_budget > 0.0:
+            rule = f"must be 0 with {where}, whose bounds are estimates"
+            fail("optimism_budget", rule, self.optimism_budget, 'Use preset="optimistic" or "tuned".')
+        self.replace_value("optimism_budget", 0.0)
+
     def _changed(self, names: Iterable[str]) -> list[str]:
         """Return which settings are not those of the preset."""
-        preset = super().resolve({"preset": self.preset})
-        return [name for name in names if getattr(self, name) != getattr(preset, name)]
+        defaults: dict[str, Any] = {f.name: f.default for f in fields(self)} | dict(self.PRESETS[self.preset])
+        return [name for name in names if getattr(self, name) != defaults[name]]
 
     def check_together(self) -> None:
-        """Refuse ties by the estimate, and sets that need all states, on sampled columns."""
+        """Refuse what needs all states on sampled columns."""
+        if self.columns is not None:
+            self.play_without_budget("sampled columns")
         name = self.set if isinstance(self.set, str) else self.set.name
         if self.columns is not None and (isinstance(self.set, Sandwich) or self.set in SANDWICH_SETS):
             rule = f"must be left out with the set {name!r}, which needs all states"
             fail("columns", rule, self.columns, "Leave it out, or use set='normalised'.")
         if self.columns is not None and self.ties == "estimate":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
-        if self.columns is not None and self.optimism_budget > 0.0:
-            fail("optimism_budget", "must be 0 with sampled columns", self.optimism_budget, "Leave one of them out.")
         if self.columns is not None and self.explore_for == "certificate":
             rule = "must be 'regret' with sampled columns, whose bounds are estimates"
             fail("explore_for", rule, repr(self.explore_for), "Leave one of them out.")

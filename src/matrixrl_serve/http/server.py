@@ -9,11 +9,9 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 
-import uvicorn
-
 from matrixrl.checks import choice, fail
 from matrixrl.interrupts import ending_in_order
-from matrixrl.pages.server import open_socket
+from matrixrl.pages.server import open_socket, run_server
 from matrixrl_serve.access import list_tokens
 from matrixrl_serve.http.app import make_app
 from matrixrl_serve.log import EventLog
@@ -77,11 +75,12 @@ def serve(
             logger.warning("%s", _NO_DEFAULT)
         with open_socket(port, host) as listener:
             app = make_app(service, hosts=[*allow_hosts, host])
-            config = uvicorn.Config(
+            if announce is not None:
+                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
+            run_server(
                 app,
+                listener,
                 log_level="warning",
-                access_log=False,
-                server_header=False,
                 http="httptools",
                 ws="none",
                 proxy_headers=False,  # who sends a request is known by its token, not by its address
@@ -89,12 +88,6 @@ def serve(
                 timeout_keep_alive=60,
                 limit_concurrency=_MOST_CONNECTIONS,
             )
-            server = uvicorn.Server(config)
-            app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
-            if announce is not None:
-                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
-            with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again after its shutdown
-                server.run(sockets=[listener])
 
 
 def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service:

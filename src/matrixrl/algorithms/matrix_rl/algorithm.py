@@ -90,7 +90,7 @@ class UCMatrixRL(FiniteAlgorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties",)
-    _memory_names = ("_kept", "_played")
+    _memory_names = ("kept", "_played")
     settings: MatrixRLSettings
     model: Model
     claims: MatrixRLClaims

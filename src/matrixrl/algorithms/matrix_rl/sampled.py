@@ -240,7 +240,7 @@ class SampledMatrixRL(Algorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties", "sampling")
-    _memory_names = ("_kept", "_columns")
+    _memory_names = ("kept", "_columns")
     settings: MatrixRLSettings
     claims: SampledClaims
     _claims_class = SampledClaims

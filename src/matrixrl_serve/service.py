@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -155,9 +156,7 @@ class Service:
         Args:
             work: Function that calls `decisions`, in a transaction, and returns the answer.
         """
-        request = self.writer.submit(work)
-        await request.commit.durable()
-        answer: Answer = request.answer()
+        answer: Answer = await asyncio.wrap_future(self.writer.submit(work))
         return answer
 
     def settle(self, patience: float = _PATIENCE) -> None:
@@ -169,7 +168,10 @@ class Service:
         Raises:
             StoreError: The log cannot be written at present.
         """
-        self.writer.latest.wait(patience)
+        try:
+            self.writer.latest.result(patience)
+        except TimeoutError:
+            raise StoreError("the log did not take an event in time") from None
 
     def maintain(self, access: Access) -> None:
         """Let overdue episodes time out, and take notice of new and revoked tokens."""

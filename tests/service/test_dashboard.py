@@ -50,7 +50,7 @@ def test_visits_are_the_outcomes_of_the_log(service, monkeypatch):
     dashboard = eager(service, monkeypatch)
     for k in range(6):
         play(direct(service), np.random.default_rng(k))
-    service.writer.latest.wait()
+    service.writer.latest.result()
     looks = 0
     while (shown := part(dashboard, "visits"))["seq"] < shown["last"]:
         looks += 1
@@ -58,7 +58,7 @@ def test_visits_are_the_outcomes_of_the_log(service, monkeypatch):
     counted = Counter((e.body["state"], e.body["action"]) for e in service.log.read() if e.kind == "told")
     assert {pair: n for pair, n in np.ndenumerate(dashboard._visits.table) if n} == counted
     play(direct(service), np.random.default_rng(9))
-    service.writer.latest.wait()
+    service.writer.latest.result()
     for _ in range(3):
         dashboard.feed.latest()
     assert dashboard._visits.table.sum() == sum(counted.values()) + 3

@@ -40,7 +40,7 @@ def bandit_rounds(service, rng, n, *, action=None, every=25):
 
 
 def modes_of(service):
-    service.writer.latest.wait()
+    service.writer.latest.result()
     return [event.body for event in service.log.read() if event.kind == "mode"]
 
 
@@ -53,7 +53,7 @@ def test_shadow_answers_for_the_incumbent_and_logs_what_it_would_do(tmp_path):
         assert answer.advised == ACTIONS[direct(service).newest.policy[0, 0]]
         direct(service).tell("local", name, reward=0.0, next_state=1)
         assert direct(service).ask("local", name, state=1).action == "order"
-        service.writer.latest.wait()
+        service.writer.latest.result()
         asked = [event.body for event in service.log.read() if event.kind == "asked"]
         assert all("advised" in body for body in asked)
     assert replay(tmp_path).difference is None

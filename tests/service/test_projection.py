@@ -91,7 +91,7 @@ def test_a_checkpoint_and_the_rest_of_the_log_give_what_the_whole_log_gives(tmp_
 def test_the_desk_has_the_book_of_the_log(tmp_path):
     with Service(shop(), tmp_path, learning=False) as service:
         busy(service)
-        service.writer.latest.wait()
+        service.writer.latest.result()
         projection = Projection("live")
         for event in service.log.read():
             projection.apply(event)
@@ -180,7 +180,7 @@ def test_the_learner_of_a_process_publishes_and_answers_do_not_wait(tmp_path):
         deadline = time.monotonic() + 120
         while direct(service).newest.version < 4 and time.monotonic() < deadline:
             play(direct(service), rng)
-            service.writer.latest.wait()  # as an application does
+            service.writer.latest.result()  # as an application does
         assert direct(service).newest.version >= 4
         assert service.failure is None
     assert replay(tmp_path).difference is None

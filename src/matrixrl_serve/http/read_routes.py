@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +85,7 @@ def reading_routes(service: Service, context: RouteContext) -> APIRouter:
         context.reader(request)
         some = [one.summary() for one in list(decisions.projection.episodes.values())[:limit]]
         counts = {"n_open": len(decisions.projection.episodes), "held_back": decisions.projection.n_held_back}
-        await service.writer.latest.durable()
+        await asyncio.wrap_future(service.writer.latest)
         return JSONResponse({**counts, "episodes": some})
 
     @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlalchemy as sa
@@ -21,11 +20,12 @@ from matrixrl_serve.log.tables import events_from, insert
 if TYPE_CHECKING:
     from matrixrl_serve.log.event_log import EventLog
 
-__all__ = ["Commit", "Head", "PendingRequest", "Reader", "Writer"]
+__all__ = ["Head", "Reader", "Writer"]
 
 _MOST = 500  # requests in one transaction, as all other processes wait for its end
 _LATE = 2.0  # seconds since the last transaction after which news may be too many to read them while others wait
 
+_Request = tuple[Callable[[], Any], Future[Any]]
 Head = tuple[int, str]
 """Number and digest of an event."""
 
@@ -38,106 +38,6 @@ class Reader(Protocol):
 
     def start_again(self) -> Head:
         """Forget everything, read the log again, and return number and digest of the last event."""
-
-
-class Commit:
-    """A transaction that is not over yet: wait for it before anything that it holds is acknowledged."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._error: MatrixRLError | None = None
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether the transaction is on disk."""
-        return self._over.is_set() and self._error is None
-
-    def wait(self, timeout: float | None = None) -> None:
-        """Return once the transaction is on disk.
-
-        Raises:
-            StoreError: It could not be written, or the time is over.
-        """
-        if not self._over.wait(timeout):
-            raise StoreError("the log did not take an event in time")
-        if self._error is not None:
-            raise self._error
-
-    async def durable(self) -> None:
-        """Return once the transaction is on disk; see `wait`."""
-        if not self._over.is_set():
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[None] = loop.create_future()
-            with self._lock:
-                if not self._over.is_set():
-                    self._waiting.append((loop, future))
-                else:
-                    future.set_result(None)
-            await future
-        if self._error is not None:
-            raise self._error
-
-    def finish(self, error: MatrixRLError | None = None) -> None:
-        """Wake up all that wait, one call into each event loop; a second call changes nothing."""
-        with self._lock:
-            if self._over.is_set():
-                return
-            self._error = error
-            self._over.set()
-            waiting, self._waiting = self._waiting, []
-        for loop in {loop for loop, _ in waiting}:
-            futures = [future for own, future in waiting if own is loop]
-            try:
-                loop.call_soon_threadsafe(_resolve, futures)
-            except RuntimeError:  # the loop was closed: nobody waits any more
-                continue
-
-
-def _resolve(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
-
-
-class PendingRequest:
-    """A request that waits for its transaction.
-
-    Args:
-        work: Function that decides, and returns the answer.
-        commit: The transaction.
-    """
-
-    def __init__(self, work: Callable[[], Any], commit: Commit) -> None:
-        self._work, self.commit = work, commit
-        self._answer: Any = None
-        self._error: Exception | None = None
-
-    def carry_out(self) -> bool:
-        """Decide, and say whether that went as foreseen; a refusal does."""
-        try:
-            self._answer = self._work()
-        except MatrixRLError as error:
-            self._error = error
-        except Exception as error:  # noqa: BLE001  # the request that waits for the answer receives it
-            self._error = error
-            return False
-        return True
-
-    def answer(self) -> Any:
-        """Return the answer, or raise the refusal; only after the commit."""
-        if self._error is not None:
-            raise self._error
-        return self._answer
-
-
-@dataclass
-class _Group:
-    """Requests of one transaction."""
-
-    commit: Commit = field(default_factory=Commit)
-    requests: list[PendingRequest] = field(default_factory=list)
 
 
 class Writer:
@@ -165,15 +65,15 @@ class Writer:
         self._log, self._clock, self._on_commit = log, clock, on_commit
         self._durable = self._head = head
         self._news = threading.Condition()
-        self._groups: deque[_Group] = deque()
+        self._waiting: deque[_Request] = deque()
         self._closing = False
         self._connection: sa.Connection | None = None
         self._now = 0.0  # of this transaction
         self._last_commit = time.monotonic()
         self._taken: list[Event] = []  # of this transaction
         self._stale = False
-        self._commit = Commit()  # of this transaction
-        self._commit.finish()
+        self._latest = _transaction()
+        self._latest.set_result(None)
         self.error: MatrixRLError | None = None
         """Why the last transaction failed; None after one that did not."""
         self._went_back: WentBack | None = None  # from then on nothing is read or written
@@ -197,9 +97,9 @@ class Writer:
         return self._head[0]
 
     @property
-    def latest(self) -> Commit:
+    def latest(self) -> Future[None]:
         """The present or last transaction: once it is over, everything that memory shows is durable."""
-        return self._commit
+        return self._latest
 
     @property
     def durable(self) -> int:
@@ -212,8 +112,11 @@ class Writer:
         assert self._connection is not None
         return self._connection
 
-    def submit(self, work: Callable[[], Any]) -> PendingRequest:
-        """Let a request wait for its transaction.
+    def submit(self, work: Callable[[], Any]) -> Future[Any]:
+        """Let a request wait for its transaction, and return its answer once that is durable.
+
+        Args:
+            work: Function that decides, and returns the answer.
 
         Raises:
             StoreError: The service is being closed.
@@ -221,19 +124,14 @@ class Writer:
         with self._news:
             if self._closing:
                 raise StoreError("the log takes no events: it was closed")
-            if not self._groups or len(self._groups[-1].requests) >= _MOST:
-                self._groups.append(_Group())
-            group = self._groups[-1]
-            request = PendingRequest(work, group.commit)
-            group.requests.append(request)
+            future: Future[Any] = Future()
+            self._waiting.append((work, future))
             self._news.notify()
-            return request
+            return future
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Carry out one request in a transaction, and return its answer."""
-        request = self.submit(work)
-        request.commit.wait()
-        return request.answer()
+        return self.submit(work).result()
 
     def append(self, drafts: Sequence[Draft]) -> list[Event]:
         """Give events their place in the log; only requests in their transaction may call it."""
@@ -263,15 +161,15 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._news:
-                while not self._groups and not self._closing:
+                while not self._waiting and not self._closing:
                     self._news.wait()
-                if not self._groups:
+                if not self._waiting:
                     return
             self._transact()
 
     def _transact(self) -> None:
-        group: _Group | None = None
-        self._taken, self._broken = [], None
+        group: list[_Request] | None = None
+        transaction, self._taken, self._broken = _transaction(), [], None
         try:
             if self._went_back is not None:
                 raise self._went_back
@@ -280,25 +178,33 @@ class Writer:
                 with appending(self.connection, self._clock) as self._now:
                     self._read_news()
                     group = self._next_group()  # with what came in while others had their transaction
-                    self._carry_out(group)
+                    self._latest = transaction
+                    outcomes = [self._carry_out(work) for work, _ in group]
                     if self._taken:
                         insert(self.connection, self._taken)
         except MatrixRLError as error:
-            self._fail(error, group)
+            self._fail(error, group, transaction)
         except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
-            self._fail(StoreError(f"a transaction failed: {error}"), group)
+            self._fail(StoreError(f"a transaction failed: {error}"), group, transaction)
         else:
             self._durable, self.error = self._head, None
             self._last_commit = time.monotonic()
-            group.commit.finish()
+            transaction.set_result(None)
+            for (_, future), (answer, refusal) in zip(group, outcomes, strict=True):
+                if refusal is None:
+                    future.set_result(answer)
+                else:
+                    future.set_exception(refusal)
             if self._taken:
                 self.n_commits += 1
                 if self._on_commit is not None:
                     self._on_commit()
 
-    def _next_group(self) -> _Group:
+    def _next_group(self) -> list[_Request]:
+        """Return the requests of this transaction; those that were cancelled are left out."""
         with self._news:
-            return self._groups.popleft()
+            some = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+        return [request for request in some if request[1].set_running_or_notify_cancel()]
 
     def _come_up(self) -> None:
         """Connect, and read what would take long, before anybody waits for us."""
@@ -331,14 +237,20 @@ class Writer:
             self._head = self._durable = news[-1].seq, news[-1].digest
             self._stale = False
 
-    def _carry_out(self, group: _Group) -> None:
-        self._commit = group.commit
-        for request in group.requests:
-            before = len(self._taken)
-            if (not request.carry_out() and len(self._taken) > before) or self._broken is not None:
-                raise StoreError("a request failed after it was taken")  # memory may be wrong
+    def _carry_out(self, work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+        """Decide, and return the answer or the refusal."""
+        before = len(self._taken)
+        answer, refusal = None, None
+        try:
+            answer = work()
+        except Exception as error:  # noqa: BLE001  # the request that waits for the answer receives it
+            refusal = error
+        is_unforeseen = refusal is not None and not isinstance(refusal, MatrixRLError)
+        if (is_unforeseen and len(self._taken) > before) or self._broken is not None:
+            raise StoreError("a request failed after it was taken")  # memory may be wrong
+        return answer, refusal
 
-    def _fail(self, error: MatrixRLError, group: _Group | None) -> None:
+    def _fail(self, error: MatrixRLError, group: list[_Request] | None, transaction: Future[None]) -> None:
         """Let everything of this transaction fail; what was taken into memory may not be in the log.
 
         A log that went back is refused from now on, also if it grows again: it has another history.
@@ -347,13 +259,21 @@ class Writer:
             self._went_back = error
         self._stale = self._stale or bool(self._taken)
         self._disconnect()
-        group = group or self._next_group()
         self.error = error
-        self._commit = group.commit  # what memory shows is refused as well
-        group.commit.finish(error)
+        self._latest = transaction  # what memory shows is refused as well
+        transaction.set_exception(error)
+        for _, future in self._next_group() if group is None else group:
+            future.set_exception(error)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.invalidate()
             connection.close()
+
+
+def _transaction() -> Future[None]:
+    """Return a transaction that is under way, which nobody can cancel."""
+    future: Future[None] = Future()
+    future.set_running_or_notify_cancel()
+    return future

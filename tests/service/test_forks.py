@@ -14,7 +14,7 @@ from matrixrl.errors import StoreError
 from matrixrl_serve import replay
 from matrixrl_serve.log import Draft, EventLog
 from matrixrl_serve.log.events import chained
-from matrixrl_serve.log.tables import checkpoints, events, plans
+from matrixrl_serve.log.tables import checkpoints, events, insert, plans
 from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedLearner, SharedService
 from postgres import postgres

@@ -98,6 +98,7 @@ class Service:
                 undo.callback(self._process.close)
             self._begin(checkpoints, {}, clock=clock, timer=timer)  # the process reads the log meanwhile
             undo.callback(self.writer.close)
+            undo.callback(self._closing.set)
             if self._process is not None:
                 self.decisions.plans.update({plan.version: plan for plan in self._process.await_plans()})
             else:

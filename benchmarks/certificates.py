@@ -38,7 +38,7 @@ PROBLEMS: dict[str, tuple[Any, dict[str, Any] | None]] = {
 }
 AGENTS: dict[str, dict[str, Any]] = {
     "tuned": {"preset": "tuned"},
-    "optimistic": {},
+    "optimistic": {"preset": "optimistic"},
     "tuned, explore_for=certificate": {"preset": "tuned", "explore_for": "certificate"},
 }
 
@@ -47,7 +47,7 @@ def gap(seeds: int) -> None:
     """Print the mean gap of the recommended policy, from the model alone and with returns, and of the played policy."""
     print("| N | played policy | recommended, model | recommended | basis | s an agent |")
     print("|---|---|---|---|---|---|")
-    agents = [MatrixRL("river-swim", seed=FIRST_SEED + i) for i in range(seeds)]
+    agents = [MatrixRL("river-swim", preset="optimistic", seed=FIRST_SEED + i) for i in range(seeds)]
     done = 0
     for n in (3000, 10_000):
         rows, started = [], time.process_time()
@@ -61,7 +61,8 @@ def gap(seeds: int) -> None:
         means = [np.mean([row[k] for row in rows]) for k in range(3)]
         basis = " ".join(sorted({row[3] for row in rows}))
         print(f"| {n:,} | {means[0]:.2f} | {means[1]:.2f} | {means[2]:.2f} | {basis} | {spent:.0f} |", flush=True)
-    result = run_seeds("river-swim", n_episodes=100_000, seeds=range(FIRST_SEED, FIRST_SEED + seeds))
+    seeds_of = range(FIRST_SEED, FIRST_SEED + seeds)
+    result = run_seeds("river-swim", n_episodes=100_000, seeds=seeds_of, preset="optimistic")
     last = np.mean([c.gap for c in result.certificate])
     print(f"| 100,000 | {last:.2f} | | | | V* = {result.optimal_value:.3f} |", flush=True)
 
@@ -75,6 +76,7 @@ def coverage(seeds: int) -> None:
         for known in (True, False):
             result = run_seeds(
                 "river-swim",
+                preset="optimistic",
                 n_episodes=1000,
                 seeds=range(FIRST_SEED, FIRST_SEED + 400),
                 delta=delta,
@@ -131,7 +133,8 @@ def alarm(seeds: int) -> None:
     print("|---|---|---|---|---|")
     for apart, delta, runs in ((0.0, 0.5, 400), (0.0, 0.05, 400), (0.1, 0.05, 40), (0.2, 0.05, 40), (0.4, 0.05, 40)):
         mdp, phi = _grouped(apart)
-        result = run_seeds(mdp, n_episodes=1000, seeds=range(FIRST_SEED, FIRST_SEED + runs), phi=phi, delta=delta)
+        options = {"phi": phi, "preset": "optimistic", "delta": delta}
+        result = run_seeds(mdp, n_episodes=1000, seeds=range(FIRST_SEED, FIRST_SEED + runs), **options)
         raised = result.alarms.any(axis=1)
         first = np.median(result.alarms[raised].argmax(axis=1) + 1) if raised.any() else None
         print(
@@ -159,7 +162,8 @@ def difference(seeds: int, n_episodes: int = 2000) -> None:
     print("|---|---|---|---|---|---|")
     for label in ("RiverSwim (4, 20)", "RiverSwim (6, 24)", "random S=10, A=4", "worn machine"):
         env, env_settings = PROBLEMS[label]
-        agent = MatrixRL(env, env_settings=env_settings, seed=FIRST_SEED, switch_growth=0.05)
+        chosen = {"preset": "optimistic", "switch_growth": 0.05}
+        agent = MatrixRL(env, env_settings=env_settings, seed=FIRST_SEED, **chosen)
         agent.learn(n_episodes)
         chosen, mdp = agent.recommend(), agent.problem.mdp
         for name, incumbent in _incumbents(chosen.table.astype(int), chosen.n_actions).items():

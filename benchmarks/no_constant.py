@@ -43,7 +43,8 @@ def main() -> None:
         features = matrixrl.Features(phi, OneHotPsi(len(coordinates)))
         fit = embedding(env.mdp.transitions, features)
         seeds = range(1000, 1000 + chosen.seeds)
-        found = matrixrl.run_seeds(env.mdp, n_episodes=chosen.episodes, seeds=seeds, phi=features.phi, psi=features.psi)
+        given = {"phi": features.phi, "psi": features.psi, "preset": "optimistic"}
+        found = matrixrl.run_seeds(env.mdp, n_episodes=chosen.episodes, seeds=seeds, **given)
         first = ", ".join(str(int(on.argmax()) + 1) if on.any() else "none" for on in found.alarms)
         print(f"| {name} | {features.phi.d} | {fit.explained:.2f} | {first} |", flush=True)
 

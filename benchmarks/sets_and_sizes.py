@@ -45,7 +45,9 @@ def regret(seeds: int) -> None:
         for kind in SETS:
             cells: list[object] = [kind]
             for radius in RADII:
-                found = run_seeds(env, n_episodes=n, seeds=seeds, env_settings=settings, set=kind, radius=radius)
+                found = run_seeds(
+                    env, n_episodes=n, seeds=seeds, env_settings=settings, preset="optimistic", set=kind, radius=radius
+                )
                 cells.append(f"{found.final_regret.mean():,.1f}")
             row(cells)
 
@@ -62,7 +64,7 @@ def misspecified(seeds: int) -> None:
         features = Features(TablePhi(phi), world.features.psi)
         mdp = FiniteMDP(world.mdp.transitions, world.mdp.task.reward, 8, features=features)
         fit = embedding(mdp.transitions, features)
-        found = run_seeds(mdp, n_episodes=3000, seeds=range(1000, 1000 + seeds))
+        found = run_seeds(mdp, n_episodes=3000, seeds=range(1000, 1000 + seeds), preset="optimistic")
         alarms = found.alarm_list()
         first = f"{np.median([a['first_episode'] for a in alarms]):.0f}" if alarms else "–"
         assert fit is not None

@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 
 FIRST_SEED, N_EPISODES = 1000, 1000
-OURS = {f"matrix-rl {preset}": {"preset": preset, "known_reward": False} for preset in ("optimistic", "tuned")}
+PRESETS = ("budget", "optimistic", "tuned")  # the first one is the default
+OURS = {f"matrix-rl {preset}": {"preset": preset, "known_reward": False} for preset in PRESETS}
 PEERS = {"rlberry UCBVI": "ucbvi", "rlberry UCBVI-RTDP": "ucbvi-rtdp", "rlberry PSRL": "psrl", "rlberry OptQL": "optql"}
 Run = tuple[Callable[[], object], Callable[[], tuple[np.ndarray, np.ndarray]]]
 Play = Callable[[int], Run]

@@ -55,7 +55,8 @@ def test_an_abandoned_episode_teaches_nothing(agent):
     tell(episode, [(0, 1), (1, 2)])
     episode.abandon()
     after = agent.algorithm.state()
-    for name in before.keys() - {"n_plans", "streams"}:
+    kept = {name for name in before if name.startswith("kept_")}  # ties of the plan are broken again
+    for name in before.keys() - {"n_plans", "streams"} - kept:
         np.testing.assert_array_equal(after[name], before[name])
     with pytest.raises(ProtocolError, match="ended or abandoned"):
         episode.end()

@@ -44,7 +44,10 @@ def test_a_finite_task_given_as_functions_is_the_table():
         reward=lambda s: reward[s],
         start=0,
     )
-    usual, other = MatrixRL(world.mdp, seed=0), MatrixRL(task, seed=0, columns=25)
+    usual, other = (
+        MatrixRL(world.mdp, preset="optimistic", seed=0),
+        MatrixRL(task, seed=0, columns=25, switch_growth=0.0),
+    )
     rng = np.random.default_rng(0)
     for _ in range(15):
         for agent in (usual, other):

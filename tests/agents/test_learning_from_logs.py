@@ -61,9 +61,9 @@ def tell(agent, log):
 
 
 def learned(agent, *, without=()):
-    """Return what was learned from data, without the plan that is kept and the columns that it was made with."""
-    arrays = agent.algorithm.learned()
-    return {n: a for n, a in arrays.items() if not n.startswith(("kept_", "column")) and n not in (*without, REFRESH)}
+    """Return what was learned from data, without plans and columns that are kept, and what plans were charged with."""
+    left, without = ("kept_", "column", "budget_"), (*without, REFRESH, f"tuned_{REFRESH}")
+    return {n: a for n, a in agent.algorithm.learned().items() if not n.startswith(left) and n not in without}
 
 
 def without_plans(case):

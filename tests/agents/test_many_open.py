@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def tables(episodes):
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_plans_on_the_same_data_are_those_that_would_be_made_anew(settings):
     """The first, second and later plans between two updates against full plans with the same rankings."""
-    agent, other = (MatrixRL(world(), seed=4, **settings) for _ in range(2))
+    agent, other = (MatrixRL(world(), seed=4, **{"switch_growth": 0.0} | settings) for _ in range(2))
     for _ in range(3):
         agent.learn(4)
         other.learn(4)
@@ -46,6 +48,8 @@ def test_plans_on_the_same_data_are_those_that_would_be_made_anew(settings):
         for _ in range(6):
             plan = agent.algorithm.plan()
             wanted = fresh.make_plan(random_rankings(fresh.streams["ties"], 3))
+            if fresh.budget is not None:
+                wanted = replace(fresh.budget.choose(wanted), made=plan.made)
             assert_same_arrays(plan.arrays(), wanted.arrays())
     assert (agent.algorithm.n_plans == 12 + 18).all()
 
@@ -57,9 +61,13 @@ def test_ties_are_still_broken_at_random():
     assert (np.abs(taken - 1000 / 3) < 5 * np.sqrt(1000 * 2 / 9)).all()
 
 
-@pytest.mark.parametrize("settings", [{}, {"set": "normalised", "ties": "estimate"}], ids=str)
-def test_a_model_that_did_not_change_is_backed_up_twice_at_most(settings):
-    """For the first plan, and for the second, which keeps Q for all others."""
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [({"preset": "optimistic"}, 2), ({}, 2 + 2 + 1), ({"set": "normalised", "ties": "estimate"}, 2 + 1)],
+    ids=str,
+)
+def test_a_model_that_did_not_change_is_backed_up_twice_at_most(settings, most):
+    """For the first plan, and for the second, which keeps Q for all others; once for what the budget charges with."""
     agent, calls = MatrixRL(world(), seed=0, **settings), []
     model = agent.algorithm.model
     bounds = model.bounds
@@ -68,7 +76,7 @@ def test_a_model_that_did_not_change_is_backed_up_twice_at_most(settings):
         calls.clear()
         for _ in range(50):
             agent.begin_episode()
-        assert len(calls) == 2
+        assert len(calls) == most
         episode = agent.open_episodes[0]
         episode.observe(0, 0, 0.0, 1)
         episode.end()
@@ -171,7 +179,7 @@ def test_a_save_in_the_middle_of_a_thousand_episodes_goes_on_bit_for_bit(setting
     kinds = [len(kind) for kind in tables(agent.open_episodes)]
     assert [len(kind) for kind in tables(loaded.open_episodes)] == kinds
     assert kinds[1] <= 3 * 10
-    assert (tmp_path / "a").stat().st_size < 150_000 + 800 * sum(kinds)
+    assert (tmp_path / "a").stat().st_size < 150_000 + 1_300 * sum(kinds)
     loaded.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     for one in (agent, loaded):

@@ -363,7 +363,7 @@ def test_vectors_and_functions_answer_requests(agent):
 
 
 def test_what_a_narrow_request_gives_up_is_in_the_regret_bound_and_no_certificate_changes(tmp_path):
-    agent = MatrixRL(masked_mdp(n_actions=4, seed=2, start=1), seed=0)
+    agent = MatrixRL(masked_mdp(n_actions=4, seed=2, start=1), seed=0, preset="optimistic")
     agent.learn(5)
     assert agent.guarantee
     episode = agent.begin_episode()

@@ -27,7 +27,7 @@ def masked(**options):
 
 def counts(agent):
     """Return what a learner counted, without plans."""
-    return {n: a for n, a in agent.algorithm.learned().items() if not n.startswith(("kept_", "q", "played"))}
+    return {n: a for n, a in agent.algorithm.learned().items() if not n.startswith(("kept_", "q", "played", "budget_"))}
 
 
 class Clock(gym.Env):

@@ -108,13 +108,14 @@ class Recount:
                 upper[h, state] = min(values[h, state], worth)
         return values[0] - upper[0]
 
-    def width(self, values, steps):
+    def width(self, values, steps, kept):
+        """Return the sum of the widths; those of `kept` are of the same plan, and the others join them."""
         total, horizon = 0.0, self.task.horizon
         for h, (state, action) in enumerate(zip(steps.states[0], steps.actions[0], strict=True)):
-            width = 0.0
-            if h < horizon - 1:
-                width = self.bound(state, action, values[h + 1], 1.0) - self.bound(state, action, values[h + 1], -1.0)
-            total += min(width, horizon - h)
+            if h < horizon - 1 and (h, state, action) not in kept:
+                upper, lower = (self.bound(state, action, values[h + 1], sign) for sign in (1.0, -1.0))
+                kept[h, state, action] = upper - lower
+            total += min(kept.get((h, state, action), 0.0), horizon - h)
         return total
 
     def learn(self, steps):
@@ -122,28 +123,32 @@ class Recount:
             self.counts[state, action, following] += 1
 
 
-def test_charges_and_widths_are_those_of_an_independent_count():
+@pytest.mark.parametrize("growth", [0.0, 0.5])
+def test_charges_and_widths_are_those_of_an_independent_count(growth):
     mdp = make("river-swim", n_states=3, horizon=5).unwrapped.mdp
     alpha = 0.02
-    algorithm = UCMatrixRL(preset="budget", optimism_budget=alpha, switch_growth=0.0).start(Problem.of(mdp), [3])
+    algorithm = UCMatrixRL(preset="budget", optimism_budget=alpha, switch_growth=growth).start(Problem.of(mdp), [3])
     recount, rng = Recount(mdp), np.random.default_rng(5)
     charged = earned = 0.0
-    kinds = set()
-    for _ in range(30):
+    kinds, n_plans = set(), 0
+    for _ in range(60 if growth else 30):
         plan, candidates = algorithm.plan(), algorithm.kept.plan
         assert isinstance(plan, BudgetPlan)
-        lack = recount.lack(plan.values[0], candidates.tuned[0])
+        if algorithm.n_plans[0] > n_plans:
+            n_plans, kept = int(algorithm.n_plans[0]), {}
+            lack = recount.lack(plan.values[0], candidates.tuned[0])
         expected = charged + lack @ mdp.task.start <= alpha * (earned + mdp.task.horizon)
         assert bool(plan.is_tuned[0]) == expected
         kinds.add(bool(expected))
         steps = mdp.rollout(rng.random((1, mdp.draws_per_episode)), lambda h, s, p=plan: algorithm.act(p, h, s))
         charged += float(lack @ mdp.task.start) if expected else 0.0
-        earned += recount.width(plan.values[0], steps)
+        earned += recount.width(plan.values[0], steps, kept)
         algorithm.update(steps, plan)
         recount.learn(steps)
         assert algorithm.budget.charged[0] == pytest.approx(charged, abs=SOLVER)
         assert algorithm.budget.earned[0] == pytest.approx(earned, abs=SOLVER)
     assert kinds == {True, False}
+    assert n_plans == 30 if growth == 0.0 else n_plans < 50
 
 
 @pytest.mark.parametrize("alpha", [0.05, ALPHA, 1.0])
@@ -223,9 +228,9 @@ def test_balls_allow_for_both_ends_and_an_undeclared_start_for_one_more_episode(
 def test_the_rule_takes_the_mean_lack_or_the_largest_one_so_far():
     frame = Frame(3, 2, 2)
     tables = np.zeros((1, 3, 2), dtype=int), np.zeros((1, 4, 2)), np.zeros(1, dtype=int)
-    plan = PlanChoice(*tables, np.ones((1, 3, 2), dtype=int), np.array([[1.0, 2.0]]))
-    declared = OptimismBudget(0.5, frame, np.array([0.5, 0.5]), 1)
-    undeclared = OptimismBudget(0.6, frame, None, 1)
+    plan = PlanChoice(*tables, np.ones((1, 3, 2), dtype=int), np.array([[1.0, 2.0]]), np.ones(1, dtype=int))
+    declared = OptimismBudget(0.5, frame, np.array([0.5, 0.5]), 1, keeps_plans=False)
+    undeclared = OptimismBudget(0.6, frame, None, 1, keeps_plans=False)
     assert declared.choose(plan).is_tuned.tolist() == [True]  # 1.5 <= 0.5 (0 + 3)
     declared.charged += 0.01
     assert declared.choose(plan).is_tuned.tolist() == [False]

@@ -275,11 +275,18 @@ class CompiledPlayer:
             self._kept.due[:] = model.has_grown(model.size(), visits).any(axis=1)
             if isinstance(plan, PlanChoice):
                 self._budget.tuned[:], self._budget.lack[:] = plan.tuned, plan.lack
+                assert algorithm.budget is not None
+                of_this_plan = (plan.made == algorithm.budget.made)[:, None, None]
+                self._budget.turns[of_this_plan & ~np.isnan(self._budget.widths)] = 0
 
     def _take_budget(self) -> Budget:
         """Copy what the optimism budget knows, and make room for the tuned plans."""
         rule, task, n = self._algorithm.budget, self._mdp.task, self._algorithm.n_replicas
         n_states = 0 if rule is None else task.n_states
+
+        widths = np.zeros((n, 0, 0))
+        if rule is not None and rule.widths.size:
+            widths = rule.widths.reshape(n, task.horizon, -1).copy()
 
         def one_tie(has_preference: bool) -> Any:
             return tie_weights(np.ones((1, 1)), task.horizon, has_preference=has_preference)[0, 0]
@@ -295,6 +302,9 @@ class CompiledPlayer:
             tuned=np.zeros((n, task.horizon if n_states else 0, n_states), dtype=np.int32),
             lack=np.zeros((n, n_states)),
             is_tuned=np.zeros(n, dtype=np.bool_),
+            turn=np.zeros(n, dtype=np.int64),
+            widths=widths,
+            turns=np.full(widths.shape, -1, dtype=np.int64),
         )
 
     def _refuse_impossible(self, counts: OutcomeCounts) -> None:
@@ -402,9 +412,13 @@ class CompiledPlayer:
             rule = algorithm.budget
             rule.charged, rule.earned = budget.charged.copy(), budget.earned.copy()
             rule.first_states = budget.first_states.copy()
+            if kept.growth > 0.0:
+                rule.made = algorithm.n_plans.copy()
+                known = budget.turns == budget.turn[:, None, None]
+                rule.widths = np.where(known, budget.widths, np.nan).reshape(rule.widths.shape)
         if kept.growth > 0.0:
             made = kept.policy.astype(dtype), kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64)
             plan = Plan(*made)
             if algorithm.budget is not None:
-                plan = PlanChoice(*made, budget.tuned.astype(dtype), budget.lack.copy())
+                plan = PlanChoice(*made, budget.tuned.astype(dtype), budget.lack.copy(), algorithm.n_plans)
             algorithm.kept = KeptPlan(plan, kept.visits.astype(np.float64))

@@ -59,6 +59,13 @@ class KeptPlan(NamedTuple):
         due: BoolArray = np.ones(n_replicas, dtype=np.bool_) if self.sizes is None else model.grew(self.sizes)
         return due
 
+    def is_of(self, model: Any, n_replicas: int) -> BoolArray:
+        """Return in which replicas the plan was made from the data at hand, if plans are kept: (B,)."""
+        if self.sizes is None:
+            return np.zeros(n_replicas, dtype=np.bool_)
+        same: BoolArray = (model.size() == self.sizes).reshape(n_replicas, -1).all(axis=1)
+        return same
+
     def renewed(self, plan: Any, model: Any, due: BoolArray) -> KeptPlan:
         """Return what is kept after plans were made where they were due (B,); without a model they always are."""
         if model is None:
@@ -101,8 +108,9 @@ class UCMatrixRL(FiniteAlgorithm):
     _kept: KeptPlan  # the plan that is being played
     _may_count: ClassVar[bool] = True  # whether the set `tightest` may be one that counts next states
     _planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
-    _scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
+    _scored: tuple[ScoredPlan, ...] = ()  # Q of the plans at that revision, once they were asked for again
     budget: OptimismBudget | None = None
+    _charging: tuple[int, ValueBounds] | None = None  # revision and bounds that the budget charges with
     _tuned_model: Model | None = None  # the same data with another ridge, for the tuned plan of balls
     _played: Plan | None = None  # the plan of the steps that are learned from next, if it is known
 
@@ -152,7 +160,10 @@ class UCMatrixRL(FiniteAlgorithm):
         self.model = self._set.make_model(context)
         if chosen.optimism_budget > 0.0:
             start = task.start if task.start_is_declared else None
-            self.budget = OptimismBudget(chosen.optimism_budget, self.frame, start, self.n_replicas)
+            keeps_plans = chosen.switch_growth > 0.0
+            self.budget = OptimismBudget(
+                chosen.optimism_budget, self.frame, start, self.n_replicas, keeps_plans=keeps_plans
+            )
             if not isinstance(self.model, CountModel):
                 tuned = MatrixRLSettings.resolve({"preset": "tuned", "set": "normalised"}).make_set()
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
@@ -163,7 +174,7 @@ class UCMatrixRL(FiniteAlgorithm):
     def _use_masks(self) -> None:
         """Plan with the actions that are allowed; a new plan is due."""
         super()._use_masks()
-        self.kept, self._planned, self._scored = KeptPlan(), None, None
+        self.kept, self._planned, self._scored, self._charging = KeptPlan(), None, (), None
         for model in self._models:
             model.use_masks(self._part, self.frame.allowed)
 
@@ -186,7 +197,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
         unit, pairs = self.to_unit(steps.rewards), self._phi.pairs(steps.states, steps.actions)
         if self.budget is not None and isinstance(self._played, BudgetPlan):
-            self.budget.settle(self._played, steps, self._charging_bounds(), self.frame)
+            self.budget.settle(self._played, steps, self._charging_bounds)
         self._played = None
         for model in self._models:
             model.update(pairs, steps.next_states, unit, steps.weights)
@@ -206,24 +217,28 @@ class UCMatrixRL(FiniteAlgorithm):
         """Return the plan to play now: a new one where it is due, the last one elsewhere.
 
         Q does not depend on the rankings that break ties. So if no data came in since the last plan, only ties are
-        broken again: the second plan on the same data keeps Q, as many episodes may be begun meanwhile.
+        broken again, as many episodes may be begun meanwhile, which would else be the same one; the second plan on the
+        same data keeps Q.
         """
         kept, switches = self.kept, self.settings.switch_growth > 0.0
-        due = kept.due(self.model, self.n_replicas)
-        if due.any():
+        due, certifies = kept.due(self.model, self.n_replicas), self.certifier.purpose == "certificate"
+        anew = due if certifies else due | kept.is_of(self.model, self.n_replicas)
+        if anew.any():
             lowest = lowest_first(self.task.n_actions, self.n_replicas)
-            rankings = random_rankings(self.streams["ties"], self.task.n_actions, np.flatnonzero(due), lowest)
+            rankings = random_rankings(self.streams["ties"], self.task.n_actions, np.flatnonzero(anew), lowest)
             at = (self.model.revision, self._compiles())
-            if self.certifier.purpose == "certificate":
+            if certifies:
                 fresh = self.certifier.certifying_plan(rankings)
-            elif self._planned != at or self._unstarted is not None or self.budget is not None:
-                self._planned, self._scored = at, None
+            elif self._planned != at or self._unstarted is not None:
+                self._planned, self._scored = at, ()
                 fresh = self.make_plan(rankings)
             else:
-                self._scored = self._scored or self._scored_plan()
-                fresh = self._scored.with_ties(rankings)
-            is_whole = kept.plan is None or due.all()
-            plan = fresh if is_whole else kept.plan.updated(fresh, due)
+                self._scored = self._scored or self._scored_plans()
+                fresh = self._with_ties(self._scored, rankings)
+            if isinstance(fresh, PlanChoice) and isinstance(kept.plan, PlanChoice):
+                fresh = replace(fresh, made=np.where(due, fresh.made, kept.plan.made))
+            is_whole = kept.plan is None or anew.all()
+            plan = fresh if is_whole else kept.plan.updated(fresh, anew)
             self.kept = kept = kept.renewed(plan, self.model if switches else None, due)
             self.n_plans = self.n_plans + due
         played: Plan = kept.plan
@@ -250,26 +265,36 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def _candidates(self, rankings: FloatArray) -> PlanChoice:
         """Return the optimistic plan, the tuned policy, and what that lacks in optimism at the first stage."""
-        own = self.model.bounds(self.clock, "agent")[0]
-        if self._tuned_model is None:
-            small = self.model.bounds(self.clock, "tuned")[0]
-        else:
-            small = self._tuned_model.bounds(self.clock, "agent")[0]
         preference = None
         if self.settings.ties == "random":
-            tuned = self._greedy(small, rankings)
+            tuned = self._greedy(self._tuned_bounds(), rankings)
         else:  # the tuned plan breaks ties of the optimistic one, in place of a plan at a small radius
             preference = self._empty_q()
-            tuned = self._greedy(small, rankings, q_out=preference)
+            tuned = self._greedy(self._tuned_bounds(), rankings, q_out=preference)
             np.clip(preference, 0.0, float(self.frame.horizon), out=preference)
-        plan = self._greedy(own, rankings, preference=preference)
+        plan = self._greedy(self.model.bounds(self.clock, "agent")[0], rankings, preference=preference)
+        return self._choice(plan, tuned)
+
+    def _tuned_bounds(self) -> ValueBounds:
+        """Return the bounds of the tuned plan."""
+        if self._tuned_model is None:
+            return self.model.bounds(self.clock, "tuned")[0]
+        return self._tuned_model.bounds(self.clock, "agent")[0]
+
+    def _choice(self, plan: Plan, tuned: Plan) -> PlanChoice:
+        """Return both plans, with what the tuned one lacks in optimism at the first stage."""
         bounds = self._charging_bounds()
         upper = upper_policy_values(bounds, tuned.policy, plan.values, self.frame, compiled=self._compiles())
-        return PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, plan.values[:, 0] - upper[:, 0])
+        lack = plan.values[:, 0] - upper[:, 0]
+        return PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, lack, self.n_plans + 1)
 
     def _charging_bounds(self) -> ValueBounds:
         """Return the bounds that the budget charges and earns with, whose surplus R(N) allows for."""
-        return self.model.bounds(self.clock, "proven" if isinstance(self.model, CountModel) else "agent")[0]
+        revision = self.model.revision
+        if self._charging is None or self._charging[0] != revision:
+            of_all = self.model.bounds(self.clock, "proven" if isinstance(self.model, CountModel) else "agent")
+            self._charging = revision, of_all[0]
+        return self._charging[1]
 
     def advice(self) -> Plan:
         """Return the plan that would be played next with the data at hand, ties to the lowest action."""
@@ -283,13 +308,26 @@ class UCMatrixRL(FiniteAlgorithm):
         own, small = self.model.bounds(self.clock, "agent", "ties")
         return own, self._preference(small)
 
-    def _scored_plan(self) -> ScoredPlan:
-        """Return the optimistic plan for the data at hand together with what its policy is greedy in."""
-        scores, (own, preference) = self._empty_q(), self._own_bounds()
+    def _scored_plans(self) -> tuple[ScoredPlan, ...]:
+        """Return the plans for the data at hand with what their policies are greedy in: the tuned one is the second."""
+        scores, tuned = self._empty_q(), None
+        if self.budget is None:
+            own, preference = self._own_bounds()
+        else:
+            own, preference, q = self.model.bounds(self.clock, "agent")[0], None, self._empty_q()
+            tuned = ScoredPlan(self._greedy(self._tuned_bounds(), q_out=q), q, has_preference=False)
+            if self.settings.ties != "random":
+                preference = np.clip(q, 0.0, float(self.frame.horizon))
         plan = self._greedy(own, preference=preference, q_out=scores)
         if preference is not None:
             scores += TIE * preference
-        return ScoredPlan(plan, scores, has_preference=preference is not None)
+        best = ScoredPlan(plan, scores, has_preference=preference is not None)
+        return (best,) if tuned is None else (best, tuned)
+
+    def _with_ties(self, scored: tuple[ScoredPlan, ...], rankings: FloatArray) -> Plan:
+        """Return plans that were scored before, with ties broken by other rankings (B, A)."""
+        plans = [one.with_ties(rankings) for one in scored]
+        return plans[0] if len(plans) == 1 else self._choice(*plans)
 
     def _empty_q(self) -> FloatArray:
         """Return an array for Q: (B, H, A, S)."""
@@ -365,7 +403,8 @@ class UCMatrixRL(FiniteAlgorithm):
             policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
             plan = Plan(policy, np.zeros((n, frame.horizon + 1, frame.n_states)), np.zeros(n, dtype=np.int64))
         if self.budget is not None and not isinstance(plan, PlanChoice):  # none yet, or one that certifies
-            plan = PlanChoice(plan.policy, plan.values, plan.empty, plan.policy, np.full((n, frame.n_states), _NONE))
+            lack = np.full((n, frame.n_states), _NONE)
+            plan = PlanChoice(plan.policy, plan.values, plan.empty, plan.policy, lack, self.n_plans)
         arrays = {f"kept_{name}": array for name, array in plan.arrays().items()}
         return arrays | {"kept_sizes": np.full_like(self.model.size(), -1.0) if sizes is None else sizes}
 
@@ -387,20 +426,25 @@ class UCMatrixRL(FiniteAlgorithm):
                     tables | {"policy": arrays["kept_tuned"]}, self._declared_frame, n_replicas=self.n_replicas
                 )
                 lack = self._checked_lack(arrays["kept_lack"])
-                plan = PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, lack)
+                made = arrays["kept_made"].copy()
+                plan = PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, lack, made)
             self.kept = KeptPlan(plan, arrays["kept_sizes"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""
         if self.budget is None or "lack" not in arrays:
             return super().plan_from_arrays(arrays)
-        more = {"is_tuned": np.zeros(1, dtype=np.bool_), "lack": np.zeros((1, self.frame.n_states))}
+        more = {
+            "is_tuned": np.zeros(1, dtype=np.bool_),
+            "lack": np.zeros((1, self.frame.n_states)),
+            "made": np.zeros(1, dtype=np.int64),
+        }
         check_arrays({name: arrays[name] for name in more if name in arrays}, more)
         plan = super().plan_from_arrays({name: array for name, array in arrays.items() if name not in more})
         is_tuned, lack = arrays["is_tuned"], self._checked_lack(arrays["lack"])
         if lack[~is_tuned].any():
             raise InvalidInput("an optimistic plan lacks nothing")
-        return BudgetPlan(plan.policy, plan.values, plan.empty, is_tuned, lack)
+        return BudgetPlan(plan.policy, plan.values, plan.empty, is_tuned, lack, arrays["made"])
 
     def _checked_lack(self, lack: FloatArray) -> FloatArray:
         """Return what a saved tuned plan lacks, or raise if it is no number from 0 to H."""

@@ -128,6 +128,9 @@ class Budget(NamedTuple):
     tuned: Any  # (B, H, S) The tuned policy
     lack: Any  # (B, S) What it lacks in optimism
     is_tuned: Any  # (B,) Whether the last episode played it
+    turn: Any  # (B,) Number of plans since the data were taken over
+    widths: Any  # (B, H, P) Widths of the bounds that are kept until the next plan; (B, 0, 0) if there are none
+    turns: Any  # (B, H, P) The turn of each width; those of others are not valid
 
 
 class Played(NamedTuple):

@@ -147,7 +147,17 @@ def _chooses_tuned(world: Any, budget: Any, b: int, horizon: int) -> bool:
 
 @compiled
 def _settle(
-    world: Any, data: Any, law: Any, kl: Any, budget: Any, b: int, values: Any, states: Any, actions: Any
+    world: Any,
+    data: Any,
+    law: Any,
+    joint: Any,
+    balls: Any,
+    kl: Any,
+    budget: Any,
+    b: int,
+    values: Any,
+    states: Any,
+    actions: Any,
 ) -> None:
     """Charge the episode of replica b and add its widths to Ω, as `OptimismBudget.settle` does."""
     horizon, n_states = len(actions), len(world.start)
@@ -156,12 +166,20 @@ def _settle(
         budget.charged[b] += mean if budget.declares_start else budget.lack[b, states[0]]
     if not budget.declares_start:
         budget.first_states[b, states[0]] = True
-    total, weight = 0.0, 1.0
+    total, weight, keeps, is_fresh = 0.0, 1.0, budget.widths.shape[1] > 0, False
     for h in range(horizon):
         if states[h] != world.end_state:
             pair = actions[h] * n_states + states[h]
-            following = world.discount * values[h + 1] if h < horizon - 1 else values[0, :0]
-            width = width_of(data, law, kl, b, pair, following)
+            if keeps and budget.turns[b, h, pair] == budget.turn[b]:
+                width = budget.widths[b, h, pair]
+            else:
+                if not is_fresh:
+                    refresh_changed(data, law, joint, balls, kl, b, n_states)
+                    is_fresh = True
+                following = world.discount * values[h + 1] if h < horizon - 1 else values[0, :0]
+                width = width_of(data, law, kl, b, pair, following)
+                if keeps:
+                    budget.widths[b, h, pair], budget.turns[b, h, pair] = width, budget.turn[b]
             total += weight * min(max(width, 0.0), budget.lefts[h])
         weight *= world.discount
     budget.earned[b] += total
@@ -222,7 +240,7 @@ def play_episodes(
             if learns and not (has_room(law, horizon) and (not has_joint or has_room(joint, 2 * horizon))):
                 at[0], at[1] = b, i
                 return False
-            if kept.due[b] or certifies or has_budget:
+            if kept.due[b] or certifies:
                 refresh_changed(data, law, joint, balls, kl, b, n_states)
             if kept.due[b]:
                 ranks = ties[b, kept.n_plans[b]]
@@ -247,6 +265,7 @@ def play_episodes(
                 if has_budget and kl is not None:
                     upper_values(world, data, law, kl, b, budget.tuned[b], optimistic[0], values[0])
                     budget.lack[b] = optimistic[0, 0] - values[0, 0]
+                    budget.turn[b] += 1
             played_policy = policy[0]
             if has_budget:
                 is_tuned = _chooses_tuned(world, budget, b, horizon)
@@ -270,7 +289,7 @@ def play_episodes(
             states, actions = played.states[b, i], played.actions[b, i]
             _draw(world, played_policy, uniforms[b, i], states, actions)
             if has_budget and kl is not None:
-                _settle(world, data, law, kl, budget, b, optimistic[0], states, actions)
+                _settle(world, data, law, joint, balls, kl, budget, b, optimistic[0], states, actions)
             coins = uniforms[b, i, horizon + 1 :]
             played.returns[b, i], played.lengths[b, i] = _learn(
                 world, data, law, joint, kept, b, states, actions, coins

@@ -1,11 +1,11 @@
 """Certificates: how wide, how often right, and how many episodes a certified policy takes.
 
-python benchmarks/certificates.py gap        gap on RiverSwim-6 after 3,000, 10,000 and 100,000 episodes
-python benchmarks/certificates.py coverage   share of 400 runs in which a certificate was ever wrong
-python benchmarks/certificates.py episodes   episodes until a policy is certified within 10 % and 5 % of optimal
-python benchmarks/certificates.py alarm      false alarms and delay of the test of groups
-python benchmarks/certificates.py difference width of comparisons of the recommended policy with others
-python benchmarks/certificates.py rewards    false alarms and delay of the test of given rewards
+python benchmarks/certification.py gap        gap on RiverSwim-6 after 3,000, 10,000 and 100,000 episodes
+python benchmarks/certification.py coverage   share of 400 runs in which a certificate was ever wrong
+python benchmarks/certification.py episodes   episodes until a policy is certified within 10 % and 5 % of optimal
+python benchmarks/certification.py alarm      false alarms and delay of the test of groups
+python benchmarks/certification.py difference width of comparisons of the recommended policy with others
+python benchmarks/certification.py rewards    false alarms and delay of the test of given rewards
 
 Seeds begin at 1,000, and nothing was tuned on them.
 """
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl import FiniteMDP, MatrixRL, Task, run_seeds, solve
-from matrixrl.agents.certificates import certificate_of
+from matrixrl.agents.certification import certificate_of
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.play.rollout import TableWorld
 from matrixrl.problems import Problem, tabular

@@ -49,7 +49,7 @@ def linear_mdp(n_states: int, seed: int, *, n_actions: int = 5, d: int = 5, hori
 def interval_width(simulation: Simulation) -> tuple[float, float, float]:
     """Return the mean interval of V*(s0) at the radius of the agent, and its width."""
     algorithm = simulation.algorithm
-    belief = algorithm.model.bounds(algorithm._clock, "agent")[0]
+    belief = algorithm.model.bounds(algorithm.clock, "agent")[0]
     best, low = optimal_plan(belief, algorithm.frame, lowest_first(algorithm.task.n_actions, algorithm.n_replicas))
     lower, upper = (float((values[:, 0] @ algorithm.task.start).mean()) for values in (low, best.values))
     return lower, upper, upper - lower

@@ -25,6 +25,7 @@ import numpy as np
 
 from matrixrl.problems import FiniteMDP, evaluate, solve
 from matrixrl_serve import Service, read_problem
+from matrixrl_serve.decisions import Decisions
 from service_common import write_inventory
 
 
@@ -99,7 +100,7 @@ def run(folder: Path, case: Case, mdp: FiniteMDP, incumbent: list[list[int]], se
     rng = random.Random(seed)
     with Service(read_problem(file), folder / "data", learning=False) as service:
         for episode in range(1, case.limit + 1):
-            _play(service, case, incumbent, rng)
+            service.run(lambda: _play(service.decisions, case, incumbent, rng))
             if episode % case.every == 0:
                 service.learn_now()
             if service.decisions.projection.mode == "live":
@@ -110,9 +111,8 @@ def run(folder: Path, case: Case, mdp: FiniteMDP, incumbent: list[list[int]], se
     return {"episodes": None, "promoted": None, "proven": None}
 
 
-def _play(service: Service, case: Case, incumbent: list[list[int]], rng: random.Random) -> None:
-    decisions = service.decisions
-    name, stock = decisions.open("local").answer.episode, 0
+def _play(decisions: Decisions, case: Case, incumbent: list[list[int]], rng: random.Random) -> None:
+    name, stock = decisions.open("local").episode, 0
     for step in range(case.horizon):
         trial = rng.random() < case.trials
         ordered = rng.randint(0, min(case.most, case.room - stock)) if trial else incumbent[step][stock]

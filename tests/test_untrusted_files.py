@@ -19,7 +19,6 @@ from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MatrixRLError, UntrustedCode
 from matrixrl_lab import run_experiment
 from matrixrl_serve.log import Draft, EventLog
-from matrixrl_serve.log.events import FIRST_DIGEST, chained
 from matrixrl_serve.problem import ProblemFile, ServedProblem, read_problem
 from matrixrl_serve.service import Service
 
@@ -81,7 +80,7 @@ def test_the_log_of_a_stranger_runs_no_code(tmp_path, stranger, command):
     log = EventLog(tmp_path / "data")
     problem = ProblemFile(**problem_of(SETTINGS[0]))
     body = {"problem": problem.model_dump(), "digest": problem.digest, "library": "0"}
-    log.append([chained(Draft("created", "local", body), 1, 0.0, FIRST_DIGEST)])
+    log.begin(Draft("created", "local", body))
     log.close()
     result = CliRunner().invoke(app, ["serve", command, str(tmp_path / "data")])
     assert not stranger.exists()

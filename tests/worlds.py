@@ -62,7 +62,7 @@ def random_steps(mdp: FiniteMDP, rng: np.random.Generator, n_replicas: int) -> S
 
 def model_radii(algorithm: UCMatrixRL, level: Level = "agent") -> np.ndarray:
     """Return √β of the set for the next episode: (B, 1) or (B, P)."""
-    return algorithm.model.confidence.radii(algorithm.model.design, algorithm._clock, level=level).models
+    return algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock, level=level).models
 
 
 def set_context(world: EmbeddedMDP) -> SetContext:

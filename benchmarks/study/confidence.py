@@ -42,7 +42,7 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
         algorithm: Any = simulation.algorithm
         model = algorithm.model
         root = _root(model.design.arrays(), phi.d)
-        sizes = model.confidence.radii(model.design, algorithm._clock).models
+        sizes = model.confidence.radii(model.design, algorithm.clock).models
         miss = root @ (world.core - model.core_matrix())
         for kind in SETS:
             if sizes.shape[1] > 1 and phi.d == sizes.shape[1]:  # one radius for each one-hot pair

@@ -124,6 +124,9 @@ class EpisodeProgress:
         console: Console to draw on; standard error by default. If it is neither a terminal nor a
             notebook with ipywidgets, lines are printed instead of a bar (`ProgressLines`).
         visible: Whether to show progress.
+
+    Attributes:
+        done: Number of episodes that were played.
     """
 
     def __init__(self, label: str, total: int, *, console: Console | None = None, visible: bool = True) -> None:
@@ -141,7 +144,7 @@ class EpisodeProgress:
             transient=True,
             refresh_per_second=8,
         )
-        self._done, self._total = 0, total
+        self.done, self._total = 0, total
         self._task: TaskID = self._progress.add_task(literal(label), total=total, rate="", note="")
         show_lines = visible and not is_drawn
         self._lines = ProgressLines(label, console=console) if show_lines else None
@@ -161,7 +164,7 @@ class EpisodeProgress:
 
     def advance(self, note: str = "", count: int = 1, lines: Sequence[str] = ()) -> None:
         """Advance the bar by `count` episodes, with a note after it and lines of plain text below it."""
-        self._done += count
+        self.done += count
         self._print_line(note)
         if self._progress.disable:
             return
@@ -172,4 +175,4 @@ class EpisodeProgress:
 
     def _print_line(self, note: str) -> None:
         if self._lines is not None:
-            self._lines.show(self._done, self._total, note)
+            self._lines.show(self.done, self._total, note)

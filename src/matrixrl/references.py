@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -74,13 +74,22 @@ def safe_path(**more: str) -> Iterator[None]:
             os.environ.update(before)
 
 
-def later_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package, which imports the module of a name when it is first used."""
+def later_names(
+    package: str, modules: Mapping[str, str], importing: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package, which imports the module of a name when it is first used.
+
+    Args:
+        package: Name of the package.
+        modules: Modules by the names that they define.
+        importing: Function that returns the context of an import, such as one that names a missing extra.
+    """
 
     def find(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{modules[name]}"), name)
+        with importing():
+            return getattr(import_module(f"{package}.{modules[name]}"), name)
 
     return find
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from matrixrl.extras import require_packages
+from matrixrl.extras import naming_the_extra
+from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl_lab.analysis import EnvSummary, summarise
@@ -50,9 +51,4 @@ __all__ = [
     "write_table",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_packages(NEEDED, extra="lab", purpose="the lab")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = later_names(__name__, _MODULES, partial(naming_the_extra, "lab", "the lab"))

@@ -11,7 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from matrixrl.checks import fail
-from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.errors import MatrixRLError
+from matrixrl.extras import naming_the_extra
 from matrixrl.history import Episode, History
 from matrixrl.measurement import held
 
@@ -32,10 +33,8 @@ def open_writer(folder: Path, *, purge: bool = False) -> Any:
         MissingExtra: tensorboardX is not installed.
         MatrixRLError: The directory cannot be written.
     """
-    try:
+    with naming_the_extra("lab", "a TensorBoard file"):
         from tensorboardX import SummaryWriter
-    except ImportError as error:
-        raise MissingExtra("TensorBoard files need tensorboardX; pip install 'matrixrl[lab]'") from error
     try:
         # tensorboardX names files by whole seconds, so two writers of one second would overwrite each other's file.
         suffix = f".{time.time_ns()}.{os.getpid()}"

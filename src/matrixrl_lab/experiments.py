@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.errors import ExperimentFailed
+from matrixrl.progress import EpisodeProgress
 from matrixrl.references import refuse_untrusted
 from matrixrl.settings import flag
 from matrixrl_lab.analysis import EnvSummary, summarise
-from matrixrl_lab.execution import Campaign, CampaignProgress, Executor, Observer, Outcome, make_executor
+from matrixrl_lab.execution import Campaign, Executor, Observer, Outcome, make_executor
 from matrixrl_lab.spec import Experiment, read_spec, work_out
 from matrixrl_lab.store import Store
 
@@ -134,5 +135,10 @@ def play(
     check_trust(store.experiment, trust_code=trust_code)
     chosen = executor or make_executor(on or store.experiment.executor, workers, address)
     campaign = Campaign(store, chosen, observers, trust_code=trust_code)
-    with CampaignProgress(store.experiment.name, visible=progress) as bar:
-        return campaign.run(bar.tick)
+    with EpisodeProgress(store.experiment.name, campaign.total, visible=progress) as bar:
+
+        def tick(now: Campaign) -> None:
+            note = f"{now.tasks_done}/{now.tasks} tasks" + (f", {now.failures} failed" if now.failures else "")
+            bar.advance(note, now.stored - bar.done)
+
+        return campaign.run(tick)

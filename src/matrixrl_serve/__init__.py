@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from matrixrl.extras import naming_the_extra
+from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl_serve.client import Client
@@ -28,10 +29,4 @@ _MODULES = {
 
 __all__ = ["Client", "ProblemFile", "Service", "make_app", "read_problem", "replay"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with naming_the_extra("serve", "the service"):
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = later_names(__name__, _MODULES, partial(naming_the_extra, "serve", "the service"))

@@ -126,14 +126,6 @@ class Access:
                 drafts.append(Draft("token", LOCAL, body))
         return drafts
 
-    def noted(self, drafts: Sequence[Draft]) -> None:
-        """Remember that events that `unnoted` returned are in the log."""
-        with failing(self._log.data), self._log.engine.begin() as connection:
-            for draft in drafts:
-                own = tokens.c.name == draft.body["name"]
-                connection.execute(tokens.update().where(own).values(noted=draft.body["what"]))
-        self.refresh()
-
     def note_in(self, connection: sa.Connection) -> None:
         """Remember in a transaction that the events of `unnoted` are in the log."""
         for token in self._known:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import threading
 import time
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
+from anyio.from_thread import start_blocking_portal
 
 from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
 from matrixrl_serve.decisions.answers import ActionBounds, Answer, Closed, Opened, Recorded
@@ -176,34 +175,23 @@ class InProcess(httpx.BaseTransport):
     """
 
     def __init__(self, app: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="matrixrl-in-process", daemon=True)
-        self._thread.start()
-        self._inner = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self._stack = AsyncExitStack()
-        self._run(self._stack.enter_async_context(app.router.lifespan_context(app)))
+        self._inner, self._stack = httpx.ASGITransport(app=app, raise_app_exceptions=False), ExitStack()
+        self._portal = self._stack.enter_context(start_blocking_portal())
+        self._stack.enter_context(self._portal.wrap_async_context_manager(app.router.lifespan_context(app)))
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Return the answer of the application."""
-        return self._run(self._answer(request))  # type: ignore[no-any-return]
+        return self._portal.call(self._answer, request)
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         body = request.read()
         own = httpx.Request(request.method, request.url, headers=request.headers, content=body)
         answer = await self._inner.handle_async_request(own)
-        content = await answer.aread()
-        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
 
     def close(self) -> None:
         """End the application and its thread."""
-        if self._thread.is_alive():
-            self._run(self._stack.aclose())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        self._stack.close()
 
 
 def _result(response: httpx.Response) -> Any:

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from matrixrl import __version__
-from matrixrl.errors import MatrixRLError, StoreError
+from matrixrl.errors import StoreError
 from matrixrl.folder_lock import FolderLock
 from matrixrl.threads import limited_threads
 from matrixrl_serve.access import Access
 from matrixrl_serve.decisions import Decisions
+from matrixrl_serve.errors import WentBack
 from matrixrl_serve.learner import Learner, Publication
 from matrixrl_serve.learner.checkpoints import Checkpoints
 from matrixrl_serve.learner.loop import LearnerLoop
 from matrixrl_serve.learner.process import LearnerProcess
-from matrixrl_serve.learner.restore import restored_projection
-from matrixrl_serve.log import Commit, Draft, EventLog, Writer
+from matrixrl_serve.learner.restore import CheckpointStore, restored_projection
+from matrixrl_serve.log import Draft, Event, EventLog, Head, Writer
 from matrixrl_serve.problem import ProblemFile, ServedProblem
 
-__all__ = ["Service", "agreed", "created", "problem_of"]
+__all__ = ["Service", "agreed", "problem_of"]
 
 Answer = TypeVar("Answer")
 _LOCK = "owner.db"
 _PATIENCE = 10.0  # seconds that a request that changes nothing waits for the log
+_PAUSE = 0.2  # seconds between two attempts to publish a plan
 
 
 class Service:
     """Decisions about one problem, from one directory.
 
-    Use it as a context, or call `close`. Only one process can run the service of a directory.
+    Use it as a context, or call `close`. Only one process can run the service of a directory. Requests are decided in
+    transactions: call `decisions` by `run` or `carry_out`.
 
     Args:
         problem: The problem; None takes that of the log.
@@ -51,11 +56,13 @@ class Service:
     >>> import tempfile
     >>> problem = ProblemFile(states=2, actions=["wait", "order"], horizon=2)
     >>> with Service(problem, tempfile.mkdtemp(), learning=False) as service:
-    ...     episode = service.decisions.open("local").answer.episode
-    ...     answer = service.decisions.ask("local", episode, state=0).answer
+    ...     episode = service.run(lambda: service.decisions.open("local")).episode
+    ...     answer = service.run(lambda: service.decisions.ask("local", episode, state=0))
     >>> answer.action in ("wait", "order"), answer.step
     (True, 0)
     """
+
+    _process: LearnerProcess | None = None
 
     def __init__(
         self,
@@ -73,15 +80,12 @@ class Service:
         except OSError as error:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from error
         self._lock = FolderLock(folder, _LOCK, "only one process can serve it")
-        self._process: LearnerProcess | None = None
-        self._noting: tuple[list[Draft], int] | None = None  # events of tokens, and the number of the last one
+        self._closing = threading.Event()
         with ExitStack() as undo:  # whatever was opened, if something goes wrong
             undo.callback(self._lock.release)
             self.log = EventLog(folder)
             undo.callback(self.log.close)
             self.problem = ServedProblem(agreed(problem, self.log))
-            self.writer = Writer(self.log, clock=clock, on_commit=self._announce)
-            undo.callback(self.writer.close)
             checkpoints = Checkpoints(folder)
             if learning:
                 self._process = LearnerProcess(
@@ -92,8 +96,9 @@ class Service:
                     durable=lambda: self.writer.durable,
                 )
                 undo.callback(self._process.close)
-            projection = restored_projection(self.log, checkpoints, self.problem)  # the process reads the log meanwhile
-            self.decisions = Decisions(self.problem, projection, {}, self.log, self.writer, clock=clock, timer=timer)
+            self._begin(checkpoints, {}, clock=clock, timer=timer)  # the process reads the log meanwhile
+            undo.callback(self.writer.close)
+            undo.callback(self._closing.set)
             if self._process is not None:
                 self.decisions.plans.update({plan.version: plan for plan in self._process.await_plans()})
             else:
@@ -103,6 +108,22 @@ class Service:
                     if not self.loop.learner.version:
                         self.learn_now()
             undo.pop_all()
+
+    def _begin(
+        self,
+        checkpoints: CheckpointStore,
+        plans: MutableMapping[int, Publication],
+        *,
+        clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read the log, and start the thread that decides requests."""
+        self._checkpoints = checkpoints
+        projection = restored_projection(self.log, checkpoints, self.problem)
+        head = projection.seq, projection.digest
+        self.writer = Writer(self.log, head, clock=clock, on_commit=self._announce)
+        self.decisions = Decisions(self.problem, projection, plans, self.log, self.writer, timer=timer)
+        self.writer.start(self)
 
     def __enter__(self) -> Self:
         return self
@@ -121,25 +142,22 @@ class Service:
         return None if self._process is None else self._process.failure
 
     @property
-    def n_behind(self) -> int:
+    def n_behind(self) -> float:
         """Number of events that the learner has not seen yet."""
         return self.writer.seq - (self.loop.seq if self._process is None else self._process.seq)
 
-    async def carry_out(self, work: Callable[[], tuple[Answer, Commit | None]]) -> Answer:
+    def run(self, work: Callable[[], Answer]) -> Answer:
+        """Answer a request once it is durable; see `carry_out`."""
+        answer: Answer = self.writer.run(work)
+        return answer
+
+    async def carry_out(self, work: Callable[[], Answer]) -> Answer:
         """Answer a request once it is durable.
 
         Args:
-            work: Function that decides, and returns the answer with the transaction that holds it.
+            work: Function that calls `decisions`, in a transaction, and returns the answer.
         """
-        try:
-            answer, commit = work()
-        except StoreError:
-            raise
-        except MatrixRLError:
-            await self.writer.latest.durable()  # what the request contradicts may still be on its way to the disk
-            raise
-        if commit is not None:
-            await commit.durable()
+        answer: Answer = await asyncio.wrap_future(self.writer.submit(work))
         return answer
 
     def settle(self, patience: float = _PATIENCE) -> None:
@@ -151,37 +169,43 @@ class Service:
         Raises:
             StoreError: The log cannot be written at present.
         """
-        self.writer.latest.wait(patience)
+        try:
+            self.writer.latest.result(patience)
+        except TimeoutError:
+            raise StoreError("the log did not take an event in time") from None
 
     def maintain(self, access: Access) -> None:
         """Let overdue episodes time out, and take notice of new and revoked tokens."""
         access.refresh()  # first: a token that was revoked ends, whatever becomes of the log
+        self.run(lambda: self._maintain(access))
+
+    def _maintain(self, access: Access) -> None:
         self.decisions.sweep()
-        if self._noting is None:
-            drafts = access.unnoted()
-            if not drafts:
-                return
-            self.decisions.note(drafts)
-            self._noting = drafts, self.writer.seq
-        drafts, seq = self._noting
-        self.settle()
-        if self.writer.durable >= seq:  # else at the next attempt: an event that was taken is not appended twice
-            access.noted(drafts)
-            self._noting = None
+        if access.unnoted():
+            access.refresh()  # another process may have noted them meanwhile
+            self.decisions.note(access.unnoted())
+            access.note_in(self.writer.connection)
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Take events that another process appended."""
+        self.decisions.follow(events)
+
+    def start_again(self) -> Head:
+        """Forget everything, read the log again, and return number and digest of the last event."""
+        projection = restored_projection(self.log, self._checkpoints, self.problem)
+        self.decisions.start_again(projection)
+        return projection.seq, projection.digest
 
     def learn_now(self) -> None:
         """Let a learner in this process take the events so far, and plan if that is due."""
-        last = self.writer.seq
-        self.writer.settle()
-        self.loop.learn(last)
+        self.loop.learn(self.writer.durable)
 
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
-        self.writer.end_waiting()  # the learner must not wait for a log that takes nothing
+        self._closing.set()  # the learner must not wait for a log that takes nothing
         if self._process is not None:
             self._process.close()
         elif self.writer.error is None:
-            self.writer.latest.wait()
             self.loop.catch_up()
             self.loop.save()
         self.writer.close()
@@ -189,14 +213,17 @@ class Service:
         self._lock.release()
 
     def _publish(self, publication: Publication, drafts: Sequence[Draft]) -> int:
+        """Publish a plan, which waits until the log can be written."""
         while True:
             try:
-                self.decisions.publish(publication, drafts)
-                break
+                self.run(lambda: self.decisions.publish(publication, drafts))
+            except WentBack:
+                raise
             except StoreError:
-                self.writer.settle()  # a plan waits until the log can be written again
-        self.writer.settle()
-        return self.writer.durable
+                if self._closing.wait(_PAUSE):
+                    raise
+            else:
+                return self.writer.durable
 
     def _announce(self) -> None:
         if self._process is not None:
@@ -213,27 +240,21 @@ def problem_of(log: EventLog) -> ProblemFile | None:
     return ProblemFile.model_validate(rows[0].body["problem"])
 
 
-def created(given: ProblemFile | None, log: EventLog) -> Draft:
-    """Return the first event of an empty log, or refuse a problem that cannot be served."""
-    if given is None:
-        raise StoreError(f"{log.data} holds no service; give a problem file")
-    ServedProblem(given).agent()  # refuse it before anything is written
-    body: dict[str, Any] = {"problem": given.model_dump(), "digest": given.digest, "library": __version__}
-    return Draft("created", "local", body)
-
-
 def agreed(given: ProblemFile | None, log: EventLog) -> ProblemFile:
-    """Return the problem of the log, which is written into an empty one."""
+    """Return the problem of the log; one of the processes that start at the same time writes it into an empty one.
+
+    Raises:
+        StoreError: There is none, or the log has another one.
+    """
     known = problem_of(log)
     if known is None:
-        first = created(given, log)
-        writer = Writer(log)
-        try:
-            writer.append([first])[1].wait()
-        finally:
-            writer.close()
-        assert given is not None
-        return given
+        if given is None:
+            raise StoreError(f"{log.data} holds no service; give a problem file")
+        ServedProblem(given).agent()  # refuse it before anything is written
+        body: dict[str, Any] = {"problem": given.model_dump(), "digest": given.digest, "library": __version__}
+        log.begin(Draft("created", "local", body))
+        known = problem_of(log)
+        assert known is not None
     if given is not None and given.digest != known.digest:
         mine, other = given.model_dump(), known.model_dump()
         keys = ", ".join(key for key in mine if mine[key] != other[key])

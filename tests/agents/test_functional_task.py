@@ -218,12 +218,12 @@ def test_blocks_of_unequal_radius_are_told_apart():
                 agent.observe(s, action, world.mdp.task.reward[s, action], then)
             agent.end_episode()
     algorithm = full.algorithm
-    radii = algorithm.model.confidence.radii(algorithm.model.design, algorithm._clock).models[0].reshape(2, 20)
+    radii = algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock).models[0].reshape(2, 20)
     assert radii[0, 0] > 1.1 * radii[1, 0]
     queried = lazy.algorithm.advice().plans[0].bounds(np.arange(20))
     np.testing.assert_allclose(
         queried.reaches[0].half_width,
-        algorithm.model.bounds(algorithm._clock, "agent")[0].reaches[0].half_width,
+        algorithm.model.bounds(algorithm.clock, "agent")[0].reaches[0].half_width,
         atol=1e-7,
         rtol=1e-7,
     )

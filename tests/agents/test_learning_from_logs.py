@@ -16,7 +16,7 @@ from covering import covering
 from logs.worlds_with_logs import assert_same_steps
 from matrixrl import Agent, InvalidInput, MatrixRL, ProtocolError, Task, make
 from matrixrl.agents import logged
-from matrixrl.agents.certificates import LOG_ASSUMPTION
+from matrixrl.agents.certification import LOG_ASSUMPTION
 from matrixrl.logs import StepLog
 from matrixrl.records import Guarantee
 from named_agents import AGENTS

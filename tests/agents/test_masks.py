@@ -323,7 +323,7 @@ def test_the_answer_is_the_best_of_the_request_by_q(settings, compiled, rng):
     agent.learn(10)
     algorithm, frame = agent.algorithm, agent.algorithm.frame
     q = np.empty((1, 4, 4, 5))
-    greedy_plan(algorithm.model.bounds(algorithm._clock, "agent")[0], frame, lowest_first(4, 1), q_out=q)
+    greedy_plan(algorithm.model.bounds(algorithm.clock, "agent")[0], frame, lowest_first(4, 1), q_out=q)
     for _ in range(30):
         s = int(rng.integers(5))
         known = np.flatnonzero(frame.allowed[:, s])

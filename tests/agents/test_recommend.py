@@ -247,7 +247,7 @@ class TestExploring:
         agent.learn(9)
         algorithm = agent.algorithm
         stage = int(algorithm.n_plans[0] // 2) % 8
-        belief = algorithm.model.bounds(algorithm._clock, "proven")[0]
+        belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
         plan = algorithm.plan()
         assert algorithm.n_plans[0] == 10
         low_q, high_q = np.zeros((2, 8, 2, 3))

@@ -87,7 +87,7 @@ class TestRadii:
     @pytest.mark.parametrize("level", ["agent", "proven", "ties"])
     def test_shares_of_delta_and_scales(self, level):
         learner = self.learner(set="value-targeted", delta=0.1, exploration=0.5)
-        [belief] = learner.model.bounds(learner._clock, level)
+        [belief] = learner.model.bounds(learner.clock, level)
         seen = learner.model.counts.seen
         scale = {"agent": 0.25, "proven": 1.0, "ties": 0.25 * 0.05**2}[level]
         of_all = math.log(8 / (0.7 * 0.1)) + dirichlet_excess(seen, 4)
@@ -99,7 +99,7 @@ class TestRadii:
 
     def test_all_of_delta_but_for_returns_is_for_one_radius(self):
         learner = self.learner(set="likelihood", delta=0.1)
-        [belief] = learner.model.bounds(learner._clock, "agent")
+        [belief] = learner.model.bounds(learner.clock, "agent")
         seen = learner.model.counts.seen
         expected = (math.log(8 / (0.95 * 0.1)) + dirichlet_excess(seen, 4)) / seen.totals
         np.testing.assert_allclose(belief.upper, expected)
@@ -107,7 +107,7 @@ class TestRadii:
 
     def test_learned_rewards_have_their_own_parts(self):
         learner = self.learner(set="value-targeted", delta=0.1, known_reward=False)
-        [belief] = learner.model.bounds(learner._clock, "agent")
+        [belief] = learner.model.bounds(learner.clock, "agent")
         totals = learner.model.counts.seen.totals
         of_all = math.log(8 / (0.45 * 0.1)) + dirichlet_excess(learner.model.counts.seen, 4)
         np.testing.assert_allclose(belief.upper, of_all / totals)  # beside the joint law, for which β₁ is
@@ -126,7 +126,7 @@ class TestRadii:
         learner.episode = 2  # the second run, which has δ/6
         learner.update(Steps.of(*(np.zeros((1, 8), dtype=np.int64),) * 2, np.zeros((1, 8)), np.ones((1, 8), dtype=int)))
         learner.episode = 3
-        [belief] = learner.model.bounds(learner._clock, "agent")
+        [belief] = learner.model.bounds(learner.clock, "agent")
         expected = math.log(8 * 6 / (0.95 * 0.05)) + dirichlet_excess(learner.model.counts.seen, 4)
         np.testing.assert_allclose(belief.upper * learner.model.counts.seen.totals, expected)
 

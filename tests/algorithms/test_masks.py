@@ -100,7 +100,7 @@ def test_exploring_for_a_certificate_tries_the_allowed_action_that_is_known_leas
     player, shape = Player(algorithm), (1, 4, 4, 5)
     for i in range(12):
         high, low = np.empty(shape), np.empty(shape)
-        belief, rankings = algorithm.model.bounds(algorithm._clock, "proven")[0], np.zeros((1, 4))
+        belief, rankings = algorithm.model.bounds(algorithm.clock, "proven")[0], np.zeros((1, 4))
         greedy_plan(belief, algorithm.frame, rankings, q_out=high)
         safe = greedy_plan(belief, algorithm.frame, rankings, sign=-1.0, q_out=low).values[0]
         plan, steps = player.episode()

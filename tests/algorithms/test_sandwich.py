@@ -133,7 +133,7 @@ def test_wrong_features_raise_the_alarm():
 def test_a_bound_outside_the_range_of_v_star_counts_as_a_contradiction():
     agent = MatrixRL(linear_mdp(), seed=0, set="sandwich", ridge=1e-3)
     agent.learn(3)
-    honest = agent.algorithm.model.bounds(agent.algorithm._clock, "agent")[0]
+    honest = agent.algorithm.model.bounds(agent.algorithm.clock, "agent")[0]
     none = np.zeros_like(honest.half_width)
     shrunk = SandwichBounds(honest.ball, False, none, none)
     tuned = SandwichBounds(honest.ball, False, none, honest.alarm_half_width)

@@ -239,7 +239,7 @@ def test_the_radius_of_the_other_pairs_is_that_of_the_features_without_the_end_s
     for algorithm in (ended, inner):
         algorithm.model.design.update(algorithm.problem.features.phi.pairs(states, actions), np.ones((1, 20)))
     found, expected = (
-        BlockRadius()(a.model.confidence.inputs(a.model.design, a._clock)) / a.model.confidence.regularity.noise_scale
+        BlockRadius()(a.model.confidence.inputs(a.model.design, a.clock)) / a.model.confidence.regularity.noise_scale
         for a in (ended, inner)
     )
     noise = [a.model.confidence.regularity.noise_scale for a in (ended, inner)]

@@ -28,7 +28,7 @@ def episodes(world, algorithm, q_of, n_episodes):
     for n in range(1, n_episodes + 1):
         q = q_of(n, history)
         values = algorithm.plan().values[0]
-        bounds = algorithm.model.bounds(algorithm._clock, "agent")[0]
+        bounds = algorithm.model.bounds(algorithm.clock, "agent")[0]
         theirs = [bounds.q(None if h == mdp.horizon - 1 else values[None, h + 1])[0].T for h in range(mdp.horizon)]
         yield q, np.array(theirs), algorithm
         state, episode = 0, []
@@ -67,7 +67,7 @@ def test_algorithm_1(world):
         np.testing.assert_allclose(found["M"], library.model.core_matrix()[0], **CLOSE)
         bonus = np.sqrt(beta) * found["w"]
         np.testing.assert_allclose(
-            bonus.T.ravel(), library.model.bounds(library._clock, "agent")[0].reaches[0].half_width[0], **CLOSE
+            bonus.T.ravel(), library.model.bounds(library.clock, "agent")[0].reaches[0].half_width[0], **CLOSE
         )
 
 
@@ -125,7 +125,7 @@ def test_algorithm_2(world):
         bonus = found["eta"] * found["w"].reshape(-1, mdp.n_actions).T.ravel()
         scale = 2.0 * constants.c_psi * mdp.horizon
         np.testing.assert_allclose(
-            bonus, scale * library.model.bounds(library._clock, "agent")[0].reaches[0].half_width[0], **CLOSE
+            bonus, scale * library.model.bounds(library.clock, "agent")[0].reaches[0].half_width[0], **CLOSE
         )
 
 

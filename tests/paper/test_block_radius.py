@@ -62,7 +62,7 @@ def test_one_block_is_the_self_normalised_radius():
     agent = MatrixRL(env, seed=0)
     agent.learn(5)
     assert agent.algorithm.model.confidence.blocks.count == 1
-    inputs = agent.algorithm.model.confidence.inputs(agent.algorithm.model.design, agent.algorithm._clock)
+    inputs = agent.algorithm.model.confidence.inputs(agent.algorithm.model.design, agent.algorithm.clock)
     whole = RADII["self-normalised"]()(inputs)
     np.testing.assert_allclose(RADII["block"]()(inputs), whole, rtol=ALGEBRA)
 

@@ -140,7 +140,7 @@ def test_h_1_is_the_kernel_bandit():
     _, deviation = process.fit(points[pulls], reward[0, pulls]).predict(points, return_std=True)
     width = deviation / np.sqrt(agent.algorithm.model.ridge)
     index = np.clip(ridge.predict(gram[:, pulls]) + 0.7 * np.sqrt(0.5) * width, 0.0, 1.0)
-    most = agent.algorithm.model.bounds(agent.algorithm._clock, "agent")[0].most
+    most = agent.algorithm.model.bounds(agent.algorithm.clock, "agent")[0].most
     np.testing.assert_allclose(most[0, :, 0], index, atol=1e-7)
     assert agent.policy.act(0, stage=0) == int(index.argmax())
 

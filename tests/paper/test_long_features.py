@@ -163,9 +163,9 @@ def test_radii_grow_by_what_rounding_may_have_added_to_the_moments():
     error = 2.0**-53 * (n + 2) * n * 9_000.0
     for kind in ("frobenius", "sandwich"):
         algorithm = learned(table, n, per_update=1000, set=kind, known_reward=False)
-        confidence, design, clock = algorithm.model.confidence, algorithm.model.design, algorithm._clock
+        confidence, design, clock = algorithm.model.confidence, algorithm.model.design, algorithm.clock
         width = np.sqrt(design.width_sq)
-        bounds = algorithm.model.bounds(algorithm._clock, "proven")[0]
+        bounds = algorithm.model.bounds(algorithm.clock, "proven")[0]
         ball = bounds if kind == "frobenius" else bounds.ball
         radii = confidence.radii(design, clock, level="proven")
         if kind == "frobenius":

@@ -132,7 +132,7 @@ def test_charges_and_widths_are_those_of_an_independent_count(growth):
     charged = earned = 0.0
     kinds, n_plans = set(), 0
     for _ in range(60 if growth else 30):
-        plan, candidates = algorithm.plan(), algorithm._kept.plan
+        plan, candidates = algorithm.plan(), algorithm.kept.plan
         assert isinstance(plan, BudgetPlan)
         if algorithm.n_plans[0] > n_plans:
             n_plans, kept = int(algorithm.n_plans[0]), {}
@@ -309,7 +309,7 @@ def test_actions_of_others_are_charged_from_where_they_begin():
         action = 1 - advised if h == 2 else advised
         departed |= h == 2
         if departed:
-            bounds = algorithm.model.bounds(algorithm._clock, "agent")[0]
+            bounds = algorithm.model.bounds(algorithm.clock, "agent")[0]
             q = bounds.q(None if h == 5 else values[None, h + 1])[0, action, state]
             expected += values[h, state] - min(max(q, 0.0), values[h, state])
         following = min(state + 1, 3) if action == 1 else max(state - 1, 0)

@@ -86,7 +86,7 @@ def centre(algorithm, belief, pair):
 
 def edge_laws(algorithm, rng, count):
     """Return laws (H, A, S, S, count) at the edge of the set of each pair, towards corners and random points."""
-    belief = algorithm.model.bounds(algorithm._clock, "proven")[0]
+    belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
     found = np.empty((A, S, S, count))
     for pair in itertools.product(range(A), range(S)):
         middle = centre(algorithm, belief, pair)
@@ -115,7 +115,7 @@ def values_of(laws, reward, policy):
 def test_every_model_of_the_set_has_its_differences_inside(name, seed):
     """Laws at the edge of the sets, another one for each stage, and rewards at the ends of their intervals."""
     algorithm, rng = learned(name, seed), np.random.default_rng(seed)
-    belief = algorithm.model.bounds(algorithm._clock, "proven")[0]
+    belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
     edge = edge_laws(algorithm, rng, 8)
     least, most = (np.broadcast_to(side, (1, A, S))[0] for side in (belief.least, belief.most))
     closest = np.inf
@@ -137,7 +137,7 @@ def test_every_model_of_the_set_has_its_differences_inside(name, seed):
 @every_set
 def test_the_difference_is_never_wider_than_separate_bounds(name):
     algorithm, rng = learned(name, 5), np.random.default_rng(5)
-    belief, narrower = algorithm.model.bounds(algorithm._clock, "proven")[0], 0
+    belief, narrower = algorithm.model.bounds(algorithm.clock, "proven")[0], 0
     for _ in range(10):
         bounds = policy_bounds(belief, *policies(rng), algorithm.frame)
         assert (bounds.lower[2] >= bounds.lower[0] - bounds.upper[1] - EXACT).all()
@@ -150,7 +150,7 @@ def test_the_difference_is_never_wider_than_separate_bounds(name):
 def test_policies_that_are_the_same_differ_by_nothing(name):
     algorithm, rng = learned(name, 6), np.random.default_rng(6)
     first, second = policies(rng)
-    belief = algorithm.model.bounds(algorithm._clock, "proven")[0]
+    belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
     same = policy_bounds(belief, first, first, algorithm.frame)
     assert not same.lower[2].any()
     assert not same.upper[2].any()
@@ -166,7 +166,7 @@ def test_the_lower_bounds_are_those_of_certificates(name):
     Sets that do not use that probabilities sum to one have larger lower bounds here, where P V is an average of V.
     """
     algorithm, rng = learned(name, 7), np.random.default_rng(7)
-    belief, table = algorithm.model.bounds(algorithm._clock, "proven")[0], rng.integers(0, A, (1, H, S))
+    belief, table = algorithm.model.bounds(algorithm.clock, "proven")[0], rng.integers(0, A, (1, H, S))
     by_table = policy_bounds(belief, table, 1 - table, algorithm.frame)
     weights = np.eye(A)[table].swapaxes(2, 3)
     by_weights = policy_bounds(belief, weights, 1.0 - weights, algorithm.frame)
@@ -181,7 +181,7 @@ def test_the_lower_bounds_are_those_of_certificates(name):
 def test_the_bound_is_the_largest_difference_where_policies_part_in_the_last_step():
     """With known rewards the last difference is exact, so the bound is max{q d : KL(p̂‖q) <= β_D/n}, here on a grid."""
     algorithm = learned("value-targeted", 8)
-    belief, frame = algorithm.model.bounds(algorithm._clock, "proven")[0], algorithm.frame
+    belief, frame = algorithm.model.bounds(algorithm.clock, "proven")[0], algorithm.frame
     assert (belief.lower > belief.upper * 1.02).any()  # the radius for V* alone is smaller and would not do
     first = np.zeros((1, H, S), dtype=int)
     second = first.copy()
@@ -203,7 +203,7 @@ def test_the_bound_is_the_largest_difference_where_policies_part_in_the_last_ste
 
 def test_an_unknown_reward_cancels_where_both_take_it():
     algorithm = learned("learned rewards", 9, episodes=3)
-    belief = algorithm.model.bounds(algorithm._clock, "proven")[0]
+    belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
     first = np.zeros((1, H, S), dtype=int)
     second = first.copy()
     second[0, 0, 0] = 1
@@ -251,7 +251,7 @@ def test_the_ceiling_may_make_separate_bounds_the_tighter_ones():
     narrower = 0
     for seed in range(6):
         algorithm, rng = learned("value-targeted", seed, episodes=200), np.random.default_rng(seed)
-        belief, frame = algorithm.model.bounds(algorithm._clock, "proven")[0], algorithm.frame
+        belief, frame = algorithm.model.bounds(algorithm.clock, "proven")[0], algorithm.frame
         ceiling = np.empty((1, H, A, S))
         greedy_plan(belief, frame, np.zeros((1, A)), q_out=ceiling)
         for _ in range(10):
@@ -265,7 +265,7 @@ def test_the_ceiling_may_make_separate_bounds_the_tighter_ones():
 
 def test_the_ceiling_only_makes_bounds_tighter():
     algorithm, rng = learned("value-targeted", 11, episodes=200), np.random.default_rng(11)
-    belief, frame = algorithm.model.bounds(algorithm._clock, "proven")[0], algorithm.frame
+    belief, frame = algorithm.model.bounds(algorithm.clock, "proven")[0], algorithm.frame
     pair = policies(rng)
     plain, found = policy_bounds(belief, *pair, frame), algorithm.certifier.bound_policies(*pair)
     start = algorithm.task.start
@@ -284,7 +284,7 @@ def test_an_end_state_is_worth_the_same_under_all_policies():
     agent.learn(60)
     first, second = np.zeros((1, 4, 3), dtype=int), np.zeros((1, 4, 3), dtype=int)
     first[:, :, 2] = 1
-    belief, frame = agent.algorithm.model.bounds(agent.algorithm._clock, "proven")[0], agent.algorithm.frame
+    belief, frame = agent.algorithm.model.bounds(agent.algorithm.clock, "proven")[0], agent.algorithm.frame
     bounds = policy_bounds(belief, first, second, frame)
     assert not bounds.upper[2].any()
     assert not bounds.lower[2].any()

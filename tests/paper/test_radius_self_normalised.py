@@ -100,12 +100,12 @@ def test_before_any_data_every_law_and_every_reward_is_inside(name, radius, ridg
         world = WORLDS[name](seed)
         settings = {"radius": radius, "ridge": ridge, "delta": 0.999, "known_reward": False}
         algorithm, _ = algorithm_with_data(world, np.random.default_rng(0), episodes=0, **settings)
-        radii = algorithm.model.confidence.radii(algorithm.model.design, algorithm._clock)
+        radii = algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock)
         width = np.sqrt(algorithm.model.design.width_sq)
         moved = np.linalg.norm(phi_rows(world) @ world.core, axis=1)
         assert (moved <= radii.models * width * (1 + ALGEBRA)).all()
         assert (radii.rewards * width >= 1.0 - ALGEBRA).all()  # rewards may be anything in [0, 1]
-        assert (algorithm.model.bounds(algorithm._clock, "agent")[0].most >= 1.0 - ALGEBRA).all()
+        assert (algorithm.model.bounds(algorithm.clock, "agent")[0].most >= 1.0 - ALGEBRA).all()
 
 
 def test_the_bounds_on_both_norms_are_attained():

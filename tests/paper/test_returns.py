@@ -166,7 +166,7 @@ class TestSafestPolicy:
         agent = MatrixRL(mdp, seed=0, **settings)
         agent.learn(300)
         algorithm = agent.algorithm
-        belief = algorithm.model.bounds(algorithm._clock, "proven")[0]
+        belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
         plan = algorithm.certifier.safest_plan()
         bounds = [
             pessimistic_values(belief, np.array(table).reshape(1, 2, 2), algorithm.frame)[0, 0]
@@ -181,7 +181,7 @@ class TestSafestPolicy:
         agent = MatrixRL("river-swim", env_settings={"n_states": 4}, seed=0, **settings)
         agent.learn(150)
         algorithm = agent.algorithm
-        belief, ranks = algorithm.model.bounds(algorithm._clock, "proven")[0], lowest_first(2, 1)
+        belief, ranks = algorithm.model.bounds(algorithm.clock, "proven")[0], lowest_first(2, 1)
         q = np.zeros((2, 1, algorithm.frame.horizon, 2, 4))
         loops = greedy_plan(belief, algorithm.frame, ranks, sign=-1.0, compiled=True, q_out=q[0])
         numpy = greedy_plan(belief, algorithm.frame, ranks, sign=-1.0, q_out=q[1])

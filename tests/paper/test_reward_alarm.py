@@ -164,7 +164,7 @@ def test_the_threshold_is_the_one_of_the_proof():
 def test_each_alarm_has_half_of_delta_and_each_run_its_part(rng):
     world = low_rank(n_states=5, n_actions=2, horizon=4, seed=3, d=3)
     algorithm, _ = algorithm_with_data(world, rng, episodes=3, known_reward=False, delta=0.1)
-    clock, asked = algorithm._clock, []
+    clock, asked = algorithm.clock, []
     import matrixrl.algorithms.matrix_rl.rewards as module
 
     original = module.rewards_misfit

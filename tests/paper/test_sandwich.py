@@ -63,7 +63,7 @@ def visit_all(algorithm, mdp, rng, n_steps):
 
 def both_sides(algorithm, level="agent"):
     """Return lower and upper bounds on V* of all stages and states: (B, H+1, S) each."""
-    belief = algorithm.model.bounds(algorithm._clock, level)[0]
+    belief = algorithm.model.bounds(algorithm.clock, level)[0]
     plan, low = optimal_plan(belief, algorithm.frame, lowest_first(algorithm.task.n_actions, algorithm.n_replicas))
     return low, plan.values
 
@@ -98,7 +98,7 @@ class TestFormula:
         high = low + rng.random(12)
         least, most = low.min(), high.max()
         centre = (least + most) / 2
-        found = algorithm.model.bounds(algorithm._clock, "agent")[0].optimal_q(low[None], high[None])
+        found = algorithm.model.bounds(algorithm.clock, "agent")[0].optimal_q(low[None], high[None])
         half = (most - least) / 2 * value_radius(rows, matrix, ridge, math.log(2 * 4 / 0.1))
         reward = algorithm.unit_reward.ravel()
         for p in range(len(rows)):
@@ -127,15 +127,15 @@ class TestFormula:
         matrix, _, rows = data_of(algorithm)
         width = np.sqrt(algorithm.model.design.width_sq[0])
         for level in ("agent", "proven"):
-            own, alarm = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm._clock, level=level)
+            own, alarm = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm.clock, level=level)
             np.testing.assert_allclose(own[0] * width, value_radius(rows, matrix, 1.0, log_events), rtol=ALGEBRA)
             np.testing.assert_array_equal(own, alarm)
 
     def test_exploration_and_ties_shrink_the_radius_and_not_the_alarm(self):
         algorithm = start(linear_mdp(4), set="sandwich", exploration=0.5)
-        proven = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm._clock, level="proven")[0]
+        proven = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm.clock, level="proven")[0]
         for level, factor in (("agent", 0.5), ("ties", 0.025)):
-            own, alarm = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm._clock, level=level)
+            own, alarm = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm.clock, level=level)
             np.testing.assert_allclose(own, factor * proven)
             np.testing.assert_allclose(alarm, proven)
 
@@ -155,12 +155,12 @@ class TestFormula:
         algorithm, half = start(mdp, set="sandwich-or-ball", delta=0.1), start(mdp, set="normalised", delta=0.05)
         for learner in (algorithm, half):
             visit_all(learner, mdp, np.random.default_rng(0), 400)
-        belief = algorithm.model.bounds(algorithm._clock, "agent")[0]
+        belief = algorithm.model.bounds(algorithm.clock, "agent")[0]
         alone = matrix_bounds.SandwichBounds(belief.ball, False, belief.half_width, belief.alarm_half_width)
         low, wins = rng.random((1, 12)), set()
         for high in (low + 1e-3, 1.0 + 0.01 * low):
             found, one, ball = (
-                b.optimal_q(low, high) for b in (belief, alone, half.model.bounds(half._clock, "agent")[0])
+                b.optimal_q(low, high) for b in (belief, alone, half.model.bounds(half.clock, "agent")[0])
             )
             np.testing.assert_allclose(found.upper, np.minimum(one.upper, ball.upper), rtol=1e-12)
             np.testing.assert_allclose(found.lower, np.maximum(one.lower, ball.lower), rtol=1e-12)
@@ -203,7 +203,7 @@ class TestRadius:
         algorithm = start(mdp, set="sandwich", ridge=3.0)
         for _ in range(6):
             play(algorithm, mdp, rng)
-        inputs = algorithm.model.confidence.inputs(algorithm.model.design, algorithm._clock)
+        inputs = algorithm.model.confidence.inputs(algorithm.model.design, algorithm.clock)
         tight, whole = PairwiseRadius()(inputs), BlockRadius()(inputs)
         assert (tight <= whole).all()
         assert (tight < 0.9 * whole).any()
@@ -227,7 +227,7 @@ class TestRadius:
         for _ in range(25):
             play(algorithm, mdp, rng, policy=lambda states: rng.integers(0, 3, len(states)))
             error = np.linalg.norm(rows @ algorithm.model.core_matrix() - law, axis=2)
-            radius = algorithm.model.confidence.radii(algorithm.model.design, algorithm._clock).models
+            radius = algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock).models
             inside &= (error <= radius * np.sqrt(algorithm.model.design.width_sq) + ALGEBRA).all(axis=1)
         assert binom.sf(int((~inside).sum()) - 1, 100, 0.5) > 1e-6
 
@@ -335,14 +335,14 @@ class TestRegretBound:
         algorithm = start(mdp, set=kind)
         for _ in range(10):
             play(algorithm, mdp, rng)
-            confidence, clock = algorithm.model.confidence, algorithm._clock
+            confidence, clock = algorithm.model.confidence, algorithm.clock
             models = confidence.radii(algorithm.model.design, clock).models
             largest = np.maximum(models, confidence.value_radii(algorithm.model.design, clock)[0])[0]
             width, reward = np.sqrt(algorithm.model.design.width_sq[0]), algorithm.unit_reward.ravel()
             for _ in range(5):
                 low, high = np.sort(rng.random((2, 12)) * 5, axis=0)
                 bound = (
-                    algorithm.model.bounds(algorithm._clock, "agent")[0].optimal_q(low[None], high[None]).upper.ravel()
+                    algorithm.model.bounds(algorithm.clock, "agent")[0].optimal_q(low[None], high[None]).upper.ravel()
                     - reward
                 )
                 assert (bound - law @ high <= (1.5 * math.sqrt(12) + 0.5) * 5 * largest * width).all()

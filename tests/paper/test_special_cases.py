@@ -32,7 +32,7 @@ def test_h_equal_one_with_unknown_rewards_is_oful():
     for _ in range(300):
         agent.begin_episode()
         arm = agent.act(0)
-        ours.append((arm, agent.algorithm.model.bounds(agent.algorithm._clock, "agent")[0].most[0, :, 0]))
+        ours.append((arm, agent.algorithm.model.bounds(agent.algorithm.clock, "agent")[0].most[0, :, 0]))
         agent.observe(0, arm, float(mdp.task.reward[0, arm]), 0)
         agent.end_episode()
     # The bandit by hand, fed with the same arms: the same index of every arm, and ours among its maximisers.

@@ -58,7 +58,7 @@ def test_the_bound_behind_it_holds_step_by_step():
     simulation = Simulation(mdp, n_episodes=40, seeds=[0], settings={"set": "frobenius", "radius": "self-normalised"})
     for _ in range(40):
         algorithm = simulation.algorithm
-        belief, plan = algorithm.model.bounds(algorithm._clock, "agent")[0], algorithm.advice()
+        belief, plan = algorithm.model.bounds(algorithm.clock, "agent")[0], algorithm.advice()
         width = np.sqrt(algorithm.model.design.width_sq).reshape(1, 2, 4)
         radius = model_radii(algorithm)[:, :, None]
         for h in range(7):

@@ -25,7 +25,7 @@ def learner_of(world, ties, *, seeds=(0, 1), compiled=False, **chosen):
 
 def optimistic_q(algorithm, values):
     """Return Q of every stage and pair (B, H, A, S), from optimistic values by a single backup each."""
-    (belief,), horizon = algorithm.model.bounds(algorithm._clock, "agent"), algorithm.task.horizon
+    (belief,), horizon = algorithm.model.bounds(algorithm.clock, "agent"), algorithm.task.horizon
     return np.stack([belief.q(values[:, h + 1] if h < horizon - 1 else None) for h in range(horizon)], axis=1)
 
 

@@ -40,7 +40,7 @@ def test_rewards_are_inside_their_bounds_as_often_as_promised(make_world):
         states, actions = rng.integers(0, 5, (runs, 4)), rng.integers(0, 2, (runs, 4))
         paid = (rng.random((runs, 4)) < world.mdp.task.reward[states, actions]).astype(float)
         algorithm.update(Steps.of(states, actions, paid, states))
-        belief = algorithm.model.bounds(algorithm._clock, "agent")[0]
+        belief = algorithm.model.bounds(algorithm.clock, "agent")[0]
         upper, lower = belief.most, belief.least
         inside &= ((lower <= truth + 1e-12) & (truth <= upper + 1e-12)).all(axis=(1, 2))
     assert binom.sf(int((~inside).sum()) - 1, runs, 0.1) > 1e-6

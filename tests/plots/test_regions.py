@@ -63,7 +63,7 @@ def test_the_boundary_of_the_ball_has_the_distance_of_the_proof():
     counts = counts_of(agent, STATE, ACTION)
     n = counts.sum()
     estimate = counts / (n + algorithm.model.ridge)  # ridge regression on indicators
-    level = algorithm.model.confidence.radii(algorithm.model.design, algorithm._clock, level="proven")
+    level = algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock, level="proven")
     pair = ACTION * 4 + STATE
     radius = float(np.broadcast_to(level.models, (1, 8))[0, pair]) / np.sqrt(n + algorithm.model.ridge)
     inner = region.boundary[(region.boundary > 1e-12).all(axis=1)]

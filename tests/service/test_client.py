@@ -3,7 +3,7 @@ from __future__ import annotations
 import httpx
 import numpy as np
 import pytest
-from worlds_of_service import outcome, shop
+from worlds_of_service import direct, outcome, shop
 
 from matrixrl.errors import InvalidInput, StoreError
 from matrixrl_serve import Client, Service, make_app
@@ -51,10 +51,10 @@ def test_lost_answers_are_asked_for_again_and_nothing_is_done_twice(service):
         for k in range(4):
             answers = play(client, np.random.default_rng(k))
     assert [answer.step for answer in answers] == [0, 1, 2]
-    assert service.decisions.projection.n_opened == 4
-    assert service.decisions.projection.counts["asked"] == service.decisions.projection.counts["told"] == 12
+    assert direct(service).projection.n_opened == 4
+    assert direct(service).projection.counts["asked"] == direct(service).projection.counts["told"] == 12
     assert transport.count == 2 * 4 * 7
-    assert service.decisions.n_repeated == 4 * 7
+    assert direct(service).n_repeated == 4 * 7
 
 
 def test_errors_are_those_of_the_library(service):

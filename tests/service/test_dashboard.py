@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 from sqlalchemy.dialects import postgresql
-from worlds_of_service import Clock, play, shop
+from worlds_of_service import Clock, direct, play, shop
 
 from matrixrl.errors import StoreError
 from matrixrl.pages.server import Feed, event_stream
@@ -49,16 +49,16 @@ def test_visits_are_the_outcomes_of_the_log(service, monkeypatch):
     monkeypatch.setattr(history, "_MOST_EVENTS", 7)
     dashboard = eager(service, monkeypatch)
     for k in range(6):
-        play(service.decisions, np.random.default_rng(k))
-    service.writer.latest.wait()
+        play(direct(service), np.random.default_rng(k))
+    service.writer.latest.result()
     looks = 0
     while (shown := part(dashboard, "visits"))["seq"] < shown["last"]:
         looks += 1
     assert looks > 3
     counted = Counter((e.body["state"], e.body["action"]) for e in service.log.read() if e.kind == "told")
     assert {pair: n for pair, n in np.ndenumerate(dashboard._visits.table) if n} == counted
-    play(service.decisions, np.random.default_rng(9))
-    service.writer.latest.wait()
+    play(direct(service), np.random.default_rng(9))
+    service.writer.latest.result()
     for _ in range(3):
         dashboard.feed.latest()
     assert dashboard._visits.table.sum() == sum(counted.values()) + 3
@@ -90,7 +90,7 @@ def test_decisions_by_the_minute_add_up(monkeypatch):
 def test_curves_are_the_bounds_of_all_plans(service, monkeypatch):
     dashboard = eager(service, monkeypatch)
     for k in range(40):
-        play(service.decisions, np.random.default_rng(k))
+        play(direct(service), np.random.default_rng(k))
         service.learn_now()
     with web_of(service) as web:
         values = web.get("/v1/values").json()["values"]
@@ -107,7 +107,7 @@ def test_curves_are_the_bounds_of_all_plans(service, monkeypatch):
 def test_pages_of_states_hold_every_state_once(tmp_path):
     names = [f"<b>place</b> {k}" for k in range(120)]
     with Service(shop(states=names, start=names[0], time_out=None), tmp_path, learning=False) as service:
-        dashboard, newest = Dashboard(service), service.decisions.newest
+        dashboard, newest = Dashboard(service), direct(service).newest
         for sort in SORTS:
             pages = [dashboard.states(Query(stage=1, sort=sort, descending=True, page=k)) for k in range(3)]
             rows = [row for page in pages for row in page["states"]]
@@ -129,7 +129,7 @@ def test_pages_of_states_hold_every_state_once(tmp_path):
 def test_states_are_sorted_by_what_was_seen(service, monkeypatch):
     dashboard = eager(service, monkeypatch)
     for k in range(30):
-        play(service.decisions, np.random.default_rng(k))
+        play(direct(service), np.random.default_rng(k))
     service.learn_now()
     seen = [row["visits"] for row in dashboard.states(Query(sort="visits", descending=True))["states"]]
     assert seen == sorted(seen, reverse=True)
@@ -147,7 +147,7 @@ def test_every_column_sorts_by_itself(tmp_path, descending):
     """Random tables, in which no two columns have the same order."""
     rng = np.random.default_rng(0)
     with Service(shop(states=40, time_out=None), tmp_path, learning=False) as service:
-        newest, lower, seen = service.decisions.newest, rng.random((3, 40, 2)), rng.permutation(80).reshape(40, 2)
+        newest, lower, seen = direct(service).newest, rng.random((3, 40, 2)), rng.permutation(80).reshape(40, 2)
         plan = replace(newest, lower=lower, upper=lower + rng.random((3, 40, 2)))
         table, orders = StateTable(service.problem), set()
         for sort in SORTS:
@@ -173,9 +173,9 @@ def test_many_actions_and_forbidden_ones(tmp_path):
 
 
 def test_every_kind_of_event_has_words(service):
-    decisions = service.decisions
+    decisions = direct(service)
     for how in ("complete", "end", "abandon", "time_out"):
-        name = decisions.open("local", episode=how).answer.episode
+        name = decisions.open("local", episode=how).episode
         decisions.ask("local", name, state=0)
         if how == "complete":
             decisions.tell("local", name, reward=0.25, terminated=True)
@@ -183,10 +183,10 @@ def test_every_kind_of_event_has_words(service):
             decisions.tell("local", name, reward=0.25, next_state=2) if how == "end" else None
             getattr(decisions, how)("local", name)
     decisions.set_mode("local", "shadow", "holiday")
-    shadow = decisions.open("local").answer.episode
+    shadow = decisions.open("local").episode
     decisions.ask("local", shadow, state=0)
     decisions.note([Draft("alarm", "learner", {"words": "a tide"})])
-    decisions.note([Draft("token", "local", {"name": "x", "scopes": ["read"], "what": "created"})]).wait()
+    decisions.note([Draft("token", "local", {"name": "x", "scopes": ["read"], "what": "created"})])
     rows = {event.kind: event_row(event, service.problem)["words"] for event in service.log.read()}
     assert set(rows) == set(KINDS)
     assert rows["told"] == "step 0, state 0: order earned 0.25, then state 2"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import uvicorn
-from worlds_of_service import outcome, play, shop
+from worlds_of_service import direct, outcome, play, shop
 
 from browser import Watched, chromium
 from matrixrl.pages.server import open_socket
@@ -125,7 +125,7 @@ def hostile(tmp_path_factory):
     """A service in which every name and every word is hostile."""
     problem = shop(**HOSTILE, mode="shadow", incumbent=HOSTILE["actions"][:1] * 3, promote=True)
     with running(problem, tmp_path_factory.mktemp("hostile")) as (service, url):
-        decisions = service.decisions
+        decisions = direct(service)
         for name in (SCRIPT, IMAGE, LINK):
             decisions.open(name, episode=f"{name} open")
             decisions.open(name, episode=name)
@@ -133,7 +133,7 @@ def hostile(tmp_path_factory):
             decisions.tell(name, name, reward=0.5, next_state=IMAGE, state=SCRIPT, action=HOSTILE["actions"][1])
             decisions.set_mode(name, "live" if decisions.projection.mode == "shadow" else "shadow", f"because {name}")
             decisions.note([Draft("token", name, {"name": name, "scopes": [name], "what": "created"})])
-        decisions.note([Draft("alarm", "learner", {"words": f"tide {SCRIPT}{IMAGE}"})]).wait()
+        decisions.note([Draft("alarm", "learner", {"words": f"tide {SCRIPT}{IMAGE}"})])
         service.learn_now()
         yield url
 
@@ -210,8 +210,8 @@ def test_signing_in(tmp_path, browser):
 def test_a_lost_connection_is_said_and_found_again(tmp_path, browser):
     problem = shop(mode="shadow", incumbent=["order"] * 3, promote=True)
     with running(problem, tmp_path) as (service, url):
-        play(service.decisions, np.random.default_rng(0), policy="wait")
-        lower = service.decisions.newest.report["comparison"]["lower"]
+        play(direct(service), np.random.default_rng(0), policy="wait")
+        lower = direct(service).newest.report["comparison"]["lower"]
         assert lower < 0.0
         context = opened(browser, url)
         page = context.__enter__().page
@@ -222,7 +222,7 @@ def test_a_lost_connection_is_said_and_found_again(tmp_path, browser):
         assert page.locator("#notice").is_visible()
         assert text(page, "#opened") == "1 opened so far"  # what was known stays
         with running(problem, tmp_path, port=int(url.rpartition(":")[2])) as (service, _):
-            play(service.decisions, np.random.default_rng(1), policy="wait")
+            play(direct(service), np.random.default_rng(1), policy="wait")
             wait_for(page, shows("opened", "2 opened so far"))
             assert page.locator("#notice").is_hidden()
     finally:
@@ -234,9 +234,9 @@ def test_many_states_are_searched_sorted_and_paged(tmp_path, browser):
     names = [f"place {k}" for k in range(70)]
     problem = shop(states=names, actions=40, start=names[0], time_out=None)
     with running(problem, tmp_path) as (service, url), opened(browser, url, width=375, height=700) as watched:
-        name = service.decisions.open("local").answer.episode
-        service.decisions.tell("local", name, reward=0.5, state=names[0], next_state=names[7], action=39)
-        service.decisions.tell("local", name, reward=0.5, state=names[7], next_state=names[7], action=39).commit.wait()
+        name = direct(service).open("local").episode
+        direct(service).tell("local", name, reward=0.5, state=names[0], next_state=names[7], action=39)
+        direct(service).tell("local", name, reward=0.5, state=names[7], next_state=names[7], action=39)
         page, first = (
             watched.page,
             "[...document.querySelectorAll('#policy tbody td:first-child')].map(c => c.innerText)",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from worlds_of_service import Clock, play, served, shop
+from worlds_of_service import Clock, direct, play, served, shop
 
 from matrixrl.errors import InvalidInput
 from matrixrl_serve.errors import Conflict, NotFound
@@ -22,18 +22,18 @@ def service(tmp_path, clock):
 
 @pytest.fixture
 def decisions(service):
-    return service.decisions
+    return direct(service)
 
 
 def opened(decisions, **options):
-    return decisions.open("local", **options).answer.episode
+    return decisions.open("local", **options).episode
 
 
 def test_the_same_question_gets_the_same_answer_and_one_event(decisions):
     name = opened(decisions)
-    first = decisions.ask("local", name, state=0).answer
-    again = decisions.ask("local", name, state=0).answer
-    later = decisions.ask("local", name, state=0, step=0, key="k").answer
+    first = decisions.ask("local", name, state=0)
+    again = decisions.ask("local", name, state=0)
+    later = decisions.ask("local", name, state=0, step=0, key="k")
     assert (again.action, again.why, again.repeated) == (first.action, first.why, True)
     assert later.action == first.action
     assert decisions.projection.counts["asked"] == 1
@@ -52,9 +52,9 @@ def test_outcomes_may_come_late_and_in_any_order(decisions):
     name = opened(decisions)
     for step, state in enumerate((0, 2, 1)):
         decisions.ask("local", name, state=state, step=step)
-    assert not decisions.tell("local", name, reward=1.0, next_state=0, step=2).answer.ended
-    assert not decisions.tell("local", name, reward=0.5, step=1).answer.ended
-    assert decisions.tell("local", name, reward=0.0, step=0).answer.ended
+    assert not decisions.tell("local", name, reward=1.0, next_state=0, step=2).ended
+    assert not decisions.tell("local", name, reward=0.5, step=1).ended
+    assert decisions.tell("local", name, reward=0.0, step=0).ended
     steps = decisions.find(name).steps
     assert [step.told.following for step in steps] == [2, 1, 0]
     assert [step.told.reward for step in steps] == [0.0, 0.5, 1.0]
@@ -64,7 +64,7 @@ def test_an_outcome_that_comes_twice_is_recorded_once(decisions):
     name = opened(decisions)
     decisions.ask("local", name, state=0)
     decisions.tell("local", name, reward=1.0, next_state=2, key="a")
-    again = decisions.tell("local", name, reward=1.0, next_state=2, key="a").answer
+    again = decisions.tell("local", name, reward=1.0, next_state=2, key="a")
     assert (again.step, again.repeated) == (0, True)
     assert decisions.projection.counts["told"] == 1
     with pytest.raises(Conflict, match="another outcome"):
@@ -76,22 +76,22 @@ def test_an_outcome_that_comes_twice_is_recorded_once(decisions):
 def test_repeats_are_recognised_after_the_end_and_after_a_restart(tmp_path):
     rng = np.random.default_rng(0)
     with Service(shop(), tmp_path, learning=False) as service:
-        name = service.decisions.open("me", key="begin").answer.episode
-        first = service.decisions.ask("me", name, state=0, key="q").answer
-        service.decisions.tell("me", name, reward=0.5, terminated=True, key="r")
-        play(service.decisions, rng)
+        name = direct(service).open("me", key="begin").episode
+        first = direct(service).ask("me", name, state=0, key="q")
+        direct(service).tell("me", name, reward=0.5, terminated=True, key="r")
+        play(direct(service), rng)
     for _ in range(2):
         with Service(None, tmp_path, learning=False) as service:
-            decisions = service.decisions
-            assert decisions.open("me", key="begin").answer.episode == name
-            assert decisions.ask("me", name, state=0, key="q").answer.action == first.action
-            assert decisions.tell("me", name, reward=0.5, terminated=True, key="r").answer.ended
-            assert decisions.end("me", name).answer.repeated
+            decisions = direct(service)
+            assert decisions.open("me", key="begin").episode == name
+            assert decisions.ask("me", name, state=0, key="q").action == first.action
+            assert decisions.tell("me", name, reward=0.5, terminated=True, key="r").ended
+            assert decisions.end("me", name).repeated
             with pytest.raises(Conflict, match="is over: it was ended"):
                 decisions.ask("me", name, state=1, step=1)
             with pytest.raises(Conflict, match="is over: it was ended"):
                 decisions.abandon("me", name)
-            assert decisions.open("you", key="begin").answer.episode != name
+            assert decisions.open("you", key="begin").episode != name
 
 
 def test_a_key_opens_one_episode(decisions):
@@ -101,17 +101,17 @@ def test_a_key_opens_one_episode(decisions):
     with pytest.raises(Conflict, match="key was used to open"):
         decisions.open("local", key="k", episode="other")
     assert opened(decisions, episode="mine") == "mine"
-    assert decisions.open("local", episode="mine").answer.repeated
+    assert decisions.open("local", episode="mine").repeated
     with pytest.raises(Conflict, match="was opened before"):
         decisions.open("somebody", episode="mine")
 
 
 def test_a_request_may_allow_fewer_actions(service):
-    decisions = service.decisions
+    decisions = direct(service)
     name = opened(decisions)
     usual = ["wait", "order"][decisions.newest.policy[0, 0]]
     other = "order" if usual == "wait" else "wait"
-    answer = decisions.ask("local", name, state=0, allowed=[other]).answer
+    answer = decisions.ask("local", name, state=0, allowed=[other])
     assert answer.action == other
     assert [bound.action for bound in answer.why] == [other]
 
@@ -168,7 +168,7 @@ def test_what_contradicts_the_order_of_states_is_refused(decisions):
 
 def test_missing_outcomes_time_out_with_the_default_reward(tmp_path, clock):
     with Service(shop(default_reward=0.25), tmp_path, learning=False, timer=clock) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         late, idle, untouched = opened(decisions), opened(decisions), opened(decisions)
         decisions.ask("local", late, state=0)
         decisions.ask("local", late, state=2, step=1)  # the outcome of step 0 is missing, its next state is known
@@ -191,7 +191,7 @@ def test_missing_outcomes_time_out_with_the_default_reward(tmp_path, clock):
 
 
 def test_an_abandoned_episode_ends_the_proof_only_if_it_was_asked(service):
-    decisions = service.decisions
+    decisions = direct(service)
     decisions.abandon("local", opened(decisions))
     play(decisions, np.random.default_rng(0))
     service.learn_now()
@@ -206,7 +206,7 @@ def test_an_abandoned_episode_ends_the_proof_only_if_it_was_asked(service):
 
 
 def test_episodes_are_learned_from_in_the_order_in_which_they_were_opened(service):
-    decisions, rng = service.decisions, np.random.default_rng(0)
+    decisions, rng = direct(service), np.random.default_rng(0)
     first = opened(decisions)
     decisions.ask("local", first, state=0)
     for _ in range(5):
@@ -222,8 +222,8 @@ def test_episodes_are_learned_from_in_the_order_in_which_they_were_opened(servic
 
 def test_episodes_that_wait_for_an_older_one_are_counted(tmp_path):
     with Service(shop(), tmp_path, learning=False) as service:
-        decisions = service.decisions
-        first, second, third = (decisions.open("local").answer.episode for _ in range(3))
+        decisions = direct(service)
+        first, second, third = (decisions.open("local").episode for _ in range(3))
         assert decisions.projection.n_held_back == 0
         decisions.abandon("local", second)
         assert decisions.projection.n_held_back == 1

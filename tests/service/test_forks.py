@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from processes import run
-from worlds_of_service import play, shop
+from worlds_of_service import direct, play, shop
 
 from matrixrl.errors import StoreError
 from matrixrl_serve import replay
 from matrixrl_serve.log import Draft, EventLog
 from matrixrl_serve.log.events import chained
-from matrixrl_serve.log.tables import checkpoints, events, plans
+from matrixrl_serve.log.tables import checkpoints, events, insert, plans
 from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedLearner, SharedService
 from postgres import postgres
@@ -32,7 +32,7 @@ def address(server):
 
 
 def do(service, what, *arguments, **more):
-    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more).answer)
+    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more))
 
 
 def plan_rows(log):
@@ -152,12 +152,13 @@ def strange(kind, **parts):
 def test_an_event_that_cannot_follow_is_refused_in_words(tmp_path, draft):
     """Without the check `serve replay` and every start ended with a KeyError."""
     with Service(shop(), tmp_path, learning=False) as service:
-        play(service.decisions, np.random.default_rng(0))
-        service.decisions.open("local", episode="here")
-        service.decisions.ask("local", "here", state=0)
+        play(direct(service), np.random.default_rng(0))
+        direct(service).open("local", episode="here")
+        direct(service).ask("local", "here", state=0)
     log = EventLog(tmp_path)
     seq, digest = log.last()
-    log.append([chained(draft, seq + 1, 0.0, digest)])
+    with log.engine.begin() as connection:
+        insert(connection, [chained(draft, seq + 1, 0.0, digest)])
     log.close()
     assert run("check", tmp_path).exit_code == 0  # its digests are right
     with pytest.raises(StoreError, match=f"event {seq + 1} "):

@@ -10,13 +10,14 @@ import httpx
 import minari
 import numpy as np
 import pytest
-from worlds_of_service import outcome, play, shop
+from worlds_of_service import direct, outcome, play, shop
 
 from matrixrl.errors import StoreError
 from matrixrl_serve.access import create_token, revoke_token
 from matrixrl_serve.client import InProcess
 from matrixrl_serve.http import make_app
 from matrixrl_serve.http.guard import LARGEST_BODY
+from matrixrl_serve.log import writer
 from matrixrl_serve.service import Service
 
 HOME = "http://127.0.0.1"
@@ -51,7 +52,7 @@ def test_an_episode_over_http_is_the_episode_of_the_desk(web, service):
     for step in range(3):
         answer = web.post(f"/v1/episodes/{name}/ask", json={"state": state}).json()
         assert answer["step"] == step
-        assert answer["action"] == ["wait", "order"][service.decisions.newest.policy[step, state]]
+        assert answer["action"] == ["wait", "order"][direct(service).newest.policy[step, state]]
         assert answer["propensity"] == 1.0
         assert {bound["action"] for bound in answer["why"]} == {"wait", "order"}
         assert all(0.0 <= bound["lower"] <= bound["upper"] <= 3 - step for bound in answer["why"])
@@ -71,7 +72,7 @@ def test_an_answer_is_durable_when_it_is_heard(web, service):
 def test_the_header_is_an_idempotency_key(web, service):
     names = {web.post("/v1/episodes", headers={"Idempotency-Key": "k"}).json()["episode"] for _ in range(3)}
     assert len(names) == 1
-    assert service.decisions.projection.n_opened == 1
+    assert direct(service).projection.n_opened == 1
 
 
 def test_a_batch_answers_every_request(web):
@@ -129,7 +130,7 @@ def test_other_hosts_large_bodies_and_other_methods_are_refused(web):
 
 def test_reading(web, service):
     for k in range(10):
-        play(service.decisions, np.random.default_rng(k))
+        play(direct(service), np.random.default_rng(k))
     service.learn_now()
     shown = web.get("/v1/certificate").json()
     assert shown["lower"] <= shown["upper"]
@@ -139,7 +140,7 @@ def test_reading(web, service):
     assert values[1]["upper"] == shown["upper"]
     table = web.get("/v1/policy").json()["policy"]
     assert np.array_equal(
-        [[["wait", "order"].index(a) for a in row] for row in table], service.decisions.newest.recommended[:, :3]
+        [[["wait", "order"].index(a) for a in row] for row in table], direct(service).newest.recommended[:, :3]
     )
     assert web.get("/v1/alarm").json() == {"alarm": None, "guarantee": {"holds": True, "reason": ""}}
     events = web.get("/v1/events", params={"after": 2, "limit": 3}).json()["events"]
@@ -155,7 +156,7 @@ def test_reading(web, service):
 
 def test_what_is_exported_teaches_another_agent_the_same(web, service, tmp_path):
     for k in range(10):
-        play(service.decisions, np.random.default_rng(k))
+        play(direct(service), np.random.default_rng(k))
     service.learn_now()
     rows = list(csv.DictReader(io.StringIO(web.get("/v1/export").text)))
     assert len(rows) == 30
@@ -170,7 +171,7 @@ def test_what_is_exported_teaches_another_agent_the_same(web, service, tmp_path)
 def test_a_data_set_of_minari_holds_the_finished_episodes(web, service, tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     for k in range(4):
-        play(service.decisions, np.random.default_rng(k))
+        play(direct(service), np.random.default_rng(k))
     opened(web)  # one that is not over
     answer = web.get("/v1/export", params={"format": "minari:shop/log-v0"}).json()
     found = minari.load_dataset("shop/log-v0")
@@ -184,7 +185,7 @@ def test_modes_are_changed_by_request_and_noted(web, service):
     assert last.body == {"from": "live", "to": "frozen", "reason": "holiday"}
     name = opened(web)
     answer = web.post(f"/v1/episodes/{name}/ask", json={"state": 0}).json()
-    assert answer["action"] == ["wait", "order"][service.decisions.newest.recommended[0, 0]]
+    assert answer["action"] == ["wait", "order"][direct(service).newest.recommended[0, 0]]
     assert answer["mode"] == "frozen"
 
 
@@ -258,12 +259,12 @@ def test_the_page_of_requests_lists_all_of_them(web):
     assert set(listed) == described
 
 
-def test_a_broken_log_answers_with_503(web, service):
-    def fail(rows):
+def test_a_broken_log_answers_with_503(web, monkeypatch):
+    def fail(connection, rows):
         raise OSError("no space left on device")
 
     name = opened(web)
-    service.log.append = fail
+    monkeypatch.setattr(writer, "insert", fail)
     answer = web.post(f"/v1/episodes/{name}/ask", json={"state": 0})
     assert answer.status_code == 503
     assert web.get("/health").status_code == 503

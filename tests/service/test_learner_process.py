@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import end, start
-from worlds_of_service import outcome, shop
+from worlds_of_service import direct, outcome, shop
 
 from matrixrl.errors import StoreError
 from matrixrl_serve import Client, Service, replay
@@ -21,14 +21,16 @@ from matrixrl_serve.learner import process as module
 
 def play(service, rng, n):
     """Play episodes as their answers say, and wait until the log holds them."""
-    decisions = service.decisions
     for _ in range(n):
-        name, state = decisions.open("local").answer.episode, 0
-        for _ in range(service.problem.horizon):
-            answer = decisions.ask("local", name, state=state).answer
-            reward, state = outcome(rng, state, ["wait", "order"].index(answer.action))
-            reply = decisions.tell("local", name, reward=reward, next_state=state)
-    reply.commit.wait()
+        direct(service).together(_play_one, rng, service.problem.horizon)
+
+
+def _play_one(decisions, rng, horizon):
+    name, state = decisions.open("local").episode, 0
+    for _ in range(horizon):
+        answer = decisions.ask("local", name, state=state)
+        reward, state = outcome(rng, state, ["wait", "order"].index(answer.action))
+        decisions.tell("local", name, reward=reward, next_state=state)
 
 
 def until(condition, seconds=60.0):
@@ -44,15 +46,15 @@ def command_of(process):
 
 def test_it_learns_what_a_learner_in_the_same_process_learns(tmp_path):
     with Service(shop(), tmp_path) as service:
-        assert service.decisions.newest.version == 1
+        assert direct(service).newest.version == 1
         play(service, np.random.default_rng(0), 20)
         until(lambda: service.n_behind == 0)
-        assert service.decisions.newest.version > 1
-        assert service.decisions.newest.report["episodes"] > 0
-        newest = service.decisions.newest.digest
+        assert direct(service).newest.version > 1
+        assert direct(service).newest.report["episodes"] > 0
+        newest = direct(service).newest.digest
     assert replay(tmp_path).difference is None
     with Service(None, tmp_path, learning=False) as again:  # from its checkpoint
-        assert again.decisions.newest.digest == newest
+        assert direct(again).newest.digest == newest
 
 
 def test_a_learner_that_dies_is_started_again_and_goes_on(tmp_path):
@@ -64,9 +66,9 @@ def test_a_learner_that_dies_is_started_again_and_goes_on(tmp_path):
         os.kill(first, signal.SIGKILL)
         play(service, rng, 5)  # answers do not notice
         until(lambda: learner.n_deaths == 1 and learner.pid != first and service.n_behind == 0)
-        version = service.decisions.newest.version
+        version = direct(service).newest.version
         play(service, rng, 30)
-        until(lambda: service.decisions.newest.version > version and service.n_behind == 0)
+        until(lambda: direct(service).newest.version > version and service.n_behind == 0)
         assert service.failure is None
     assert replay(tmp_path).difference is None
 

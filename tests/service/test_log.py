@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -10,138 +11,177 @@ import sqlalchemy as sa
 
 from matrixrl.errors import StoreError
 from matrixrl_serve.log import Draft, EventLog, Writer
+from matrixrl_serve.log import writer as module
 from matrixrl_serve.log.tables import events
 
 
 @pytest.fixture
 def log(tmp_path):
     log = EventLog(tmp_path)
+    log.begin(Draft("created", "local", {}))
     yield log
     log.close()
 
 
-class Slow:
-    """A log whose commits take time, and which knows what was durable when."""
+class Memory:
+    """A reader that remembers what it was told."""
 
-    def __init__(self, seconds=0.05, fails=False):
-        self.batches, self._seconds, self._fails = [], seconds, fails
+    def __init__(self, log):
+        self._log, self.seen = log, []
 
-    def last(self):
-        return 0, "0" * 64
+    def follow(self, events):
+        self.seen.extend(events)
 
-    def append(self, rows):
-        time.sleep(self._seconds)
-        if self._fails:
-            raise StoreError("the disk is full")
-        self.batches.append(list(rows))
+    def start_again(self):
+        return self._log.last()
+
+
+@contextmanager
+def writing(log, **options):
+    """Yield a writer that is closed at the end of the block."""
+    writer = Writer(log, log.last(), **options)
+    writer.start(Memory(log))
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def appends(writer, *drafts):
+    """Append events in a transaction, and return them."""
+    return writer.run(lambda: writer.append(drafts))
 
 
 def draft(number):
     return Draft("asked", "local", {"state": number}, episode="e", step=number)
 
 
+def slow(writer, seconds=0.2):
+    """Return the request of a transaction that takes some time."""
+    return writer.submit(lambda: time.sleep(seconds))
+
+
 def test_what_was_read_is_what_was_written(log):
-    writer = Writer(log, clock=lambda: 0.1 + 0.2)
-    taken, commit = writer.append([draft(0), Draft("told", "ä\n", {"x": [1.5, None, "ü"]}, "e", 0, "k")])
-    commit.wait()
-    writer.close()
-    assert list(log.read()) == taken
+    with writing(log, clock=lambda: 0.1 + 0.2) as writer:
+        taken = appends(writer, draft(0), Draft("told", "ä\n", {"x": [1.5, None, "ü"]}, "e", 0, "k"))
+    assert list(log.read(1)) == taken
     assert taken[1].body == {"x": [1.5, None, "ü"]}
-    assert log.last() == (2, taken[1].digest)
+    assert taken[1].at == 0.1 + 0.2
+    assert log.last() == (3, taken[1].digest)
 
 
 def test_numbers_go_on_after_a_restart(log):
     for k in range(3):
-        writer = Writer(log)
-        writer.append([draft(k)])[1].wait()
-        writer.close()
-    assert [event.seq for event in log.read()] == [1, 2, 3]
-    assert log.check().n_events == 3
+        with writing(log) as writer:
+            appends(writer, draft(k))
+    assert [event.seq for event in log.read()] == [1, 2, 3, 4]
+    assert log.check().n_events == 4
 
 
-def test_a_commit_is_over_only_when_its_events_are_written():
-    """Without the wait, `is_durable` would be true while the transaction is under way."""
-    slow = Slow()
-    writer = Writer(slow)
-    _, commit = writer.append([draft(0)])
-    assert not commit.is_durable
-    commit.wait()
-    assert len(slow.batches) == 1
-    writer.close()
+def test_a_commit_is_over_only_when_its_events_are_written(log):
+    with writing(log) as writer:
+        request = writer.submit(lambda: (writer.append([draft(0)]), time.sleep(0.2)))
+        time.sleep(0.1)
+        assert not request.done()
+        assert log.last()[0] == 1
+        request.result()
+        assert log.last()[0] == 2
 
 
-def test_what_comes_in_during_a_commit_is_written_together():
-    slow = Slow()
-    writer = Writer(slow)
-    first = writer.append([draft(0)])[1]
-    time.sleep(0.02)
-    others = [writer.append([draft(k)])[1] for k in range(1, 9)]
-    assert not any(one.is_durable for one in others)
-    for one in [first, *others]:
-        one.wait()
-    writer.close()
-    assert [len(batch) for batch in slow.batches] == [1, 8]
+def test_what_comes_in_during_a_transaction_has_the_next_one_together(log):
+    with writing(log) as writer:
+        slow(writer)
+        time.sleep(0.05)
+        others = [writer.submit(lambda k=k: writer.append([draft(k)])) for k in range(8)]
+        assert not any(one.done() for one in others)
+        for one in others:
+            one.result()
+    assert writer.n_commits == 1
+    assert log.check().n_events == 9
 
 
-def test_every_coroutine_waits_for_its_own_commit():
+def test_every_coroutine_waits_for_its_own_commit(log):
     async def ask(writer, number, done):
-        _, commit = writer.append([draft(number)])
-        await commit.durable()
-        done.append((number, sum(len(batch) for batch in slow.batches)))
+        request = writer.submit(lambda: writer.append([draft(number)]))
+        done.append(((await asyncio.wrap_future(request))[0].seq, log.last()[0]))
 
     async def all_of_them(writer):
         done = []
         await asyncio.gather(*(ask(writer, number, done) for number in range(20)))
         return done
 
-    slow = Slow(0.01)
-    writer = Writer(slow)
-    done = asyncio.run(all_of_them(writer))
-    writer.close()
+    with writing(log) as writer:
+        done = asyncio.run(all_of_them(writer))
     assert len(done) == 20
-    assert all(written > number for number, written in done)
+    assert all(last >= own for own, last in done)
 
 
-def test_a_cancelled_request_does_not_stop_the_others():
+def test_a_request_that_was_cancelled_before_its_transaction_is_left_out(log):
     async def run(writer):
-        first = asyncio.create_task(writer.append([draft(0)])[1].durable())
-        second = asyncio.create_task(writer.append([draft(1)])[1].durable())
+        slow(writer)
+        first, second = (asyncio.wrap_future(writer.submit(lambda k=k: writer.append([draft(k)]))) for k in (0, 1))
         await asyncio.sleep(0)
         first.cancel()
         await second
 
-    slow = Slow()
-    writer = Writer(slow)
-    asyncio.run(run(writer))
-    writer.close()
-    assert sum(len(batch) for batch in slow.batches) == 2
+    with writing(log) as writer:
+        asyncio.run(run(writer))
+    assert log.check().n_events == 2
 
 
-def test_nothing_is_acknowledged_after_an_error():
-    writer = Writer(Slow(fails=True))
-    _, commit = writer.append([draft(0)])
-    with pytest.raises(StoreError, match="the disk is full"):
-        commit.wait()
-    with pytest.raises(StoreError, match="takes no events: the disk is full"):
-        writer.append([draft(1)])
-    assert not commit.is_durable
-    writer.close()
+def test_nothing_is_acknowledged_after_an_error_and_the_next_transaction_goes_on(log, monkeypatch):
+    def full(connection, rows):
+        raise sa.exc.OperationalError("INSERT", {}, Exception("the disk is full"))
+
+    with writing(log) as writer:
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "insert", full)
+            request = writer.submit(lambda: writer.append([draft(0)]))
+            with pytest.raises(StoreError, match="the disk is full"):
+                request.result()
+            assert "the disk is full" in str(writer.error)
+            with pytest.raises(StoreError, match="the disk is full"):
+                writer.latest.result()
+        appends(writer, draft(1))
+        assert writer.error is None
+        writer.latest.result()
+    assert [event.step for event in log.read(1)] == [1]
+
+
+def test_events_of_another_process_are_read_before_anything_is_decided(log, tmp_path):
+    other = EventLog(tmp_path)
+    with writing(log) as writer, writing(other) as rival:
+        appends(writer, draft(0))
+        appends(rival, draft(1))
+        assert appends(writer, draft(2))[0].seq == 4
+        assert [event.step for event in writer._reader.seen] == [1]
+    other.close()
+    assert log.check().n_events == 4
+
+
+def test_a_log_that_went_back_is_not_written_any_more(log):
+    with writing(log) as writer:
+        appends(writer, draft(0))
+        with log.engine.begin() as connection:
+            connection.execute(events.delete().where(events.c.seq == 2))
+        for number in (1, 2):
+            with pytest.raises(StoreError, match="went back: event 2"):
+                appends(writer, draft(number))
+    assert log.last()[0] == 1
 
 
 def test_events_of_many_threads_have_one_order(log):
-    writer = Writer(log)
-
     def work(name):
         for k in range(25):
-            writer.append([Draft("asked", name, {}, episode=name, step=k)])[1].wait()
+            appends(writer, Draft("asked", name, {}, episode=name, step=k))
 
-    threads = [threading.Thread(target=work, args=(f"t{k}",)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    writer.close()
-    assert log.check().n_events == 200
+    with writing(log) as writer:
+        threads = [threading.Thread(target=work, args=(f"t{k}",)) for k in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert log.check().n_events == 201
     for k in range(8):
         assert [event.step for event in log.of_episode(f"t{k}")] == list(range(25))
 
@@ -157,11 +197,9 @@ def test_events_of_many_threads_have_one_order(log):
     ],
 )
 def test_check_finds_what_was_changed(log, change, words):
-    writer = Writer(log)
-    for k in range(4):
-        writer.append([draft(k)])
-    writer.close()
-    assert log.check().counts["asked"] == 4
+    with writing(log) as writer:
+        appends(writer, *(draft(k) for k in range(3)))
+    assert log.check().counts["asked"] == 3
     with log.engine.begin() as connection:
         connection.execute(change)
     with pytest.raises(StoreError, match=words):
@@ -170,10 +208,8 @@ def test_check_finds_what_was_changed(log, change, words):
 
 def test_an_event_that_was_written_anew_with_a_digest_of_its_own_is_found(log):
     """Every digest covers the one before, so the next event betrays the change."""
-    writer = Writer(log)
-    for k in range(4):
-        writer.append([draft(k)])
-    writer.close()
+    with writing(log) as writer:
+        appends(writer, *(draft(k) for k in range(3)))
     first, second, *_ = log.read()
     forged = replace(second, text='{"state":7}')
     forged = replace(forged, digest=forged.digest_after(first.digest))
@@ -185,13 +221,11 @@ def test_an_event_that_was_written_anew_with_a_digest_of_its_own_is_found(log):
 
 
 def test_the_database_refuses_a_second_answer_to_one_question(log):
-    writer = Writer(log)
-    writer.append([draft(0)])
-    writer.append([draft(0)])[1]
-    with pytest.raises(StoreError, match="cannot be used"):
-        writer.latest.wait()
-    writer.close()
-    assert len(list(log.read())) <= 1
+    with writing(log) as writer:
+        appends(writer, draft(0))
+        with pytest.raises(StoreError, match="cannot be used"):
+            appends(writer, draft(0))
+    assert log.check().n_events == 2
 
 
 def test_commits_of_sqlite_are_synchronous(log):

@@ -7,17 +7,18 @@ import time
 import numpy as np
 import pytest
 from processes import end, start
-from worlds_of_service import Clock, play, served, shop
+from worlds_of_service import Clock, direct, play, served, shop
 
+from matrixrl.errors import StoreError
 from matrixrl_serve import Client, replay
 from matrixrl_serve.client import ClientEpisode
 from matrixrl_serve.errors import Conflict
-from matrixrl_serve.log import EventLog
+from matrixrl_serve.log import EventLog, database
 from matrixrl_serve.service import Service
 
 
 def asked(decisions, state=0):
-    name = decisions.open("local").answer.episode
+    name = decisions.open("local").episode
     decisions.ask("local", name, state=state)
     return name
 
@@ -25,14 +26,14 @@ def asked(decisions, state=0):
 def test_the_time_at_which_the_service_was_down_does_not_count(tmp_path):
     wall, timer = Clock(1e9), Clock(0.0)
     with Service(shop(default_reward=0.0), tmp_path, learning=False, clock=wall, timer=timer) as service:
-        name = asked(service.decisions)
+        name = asked(direct(service))
         assert served(service, timer, 40) == set()
     wall.now += 1e6  # the service is down for longer than time_out
     timer = Clock(5e5)
     with Service(None, tmp_path, learning=False, clock=wall, timer=timer) as service:
         assert served(service, timer, 59) == set()
-        service.decisions.tell("local", name, reward=1.0, next_state=1, step=0)
-        other = asked(service.decisions)
+        direct(service).tell("local", name, reward=1.0, next_state=1, step=0)
+        other = asked(direct(service))
         assert served(service, timer, 60) == set()
         assert served(service, timer, 2) == {name, other}
         service.learn_now()
@@ -47,7 +48,7 @@ def test_the_time_at_which_the_service_was_down_does_not_count(tmp_path):
 def test_a_jump_of_the_clock_does_not_count(tmp_path, jump):
     wall, timer = Clock(1e9), Clock(0.0)
     with Service(shop(default_reward=0.0), tmp_path, learning=False, clock=wall, timer=timer) as service:
-        name = asked(service.decisions)
+        name = asked(direct(service))
         served(service, timer, 10)
         wall.now += jump
         assert served(service, timer, 50) == set()
@@ -57,27 +58,26 @@ def test_a_jump_of_the_clock_does_not_count(tmp_path, jump):
 def test_a_process_that_stood_still_does_not_time_out_what_it_could_not_hear(tmp_path):
     timer = Clock(0.0)
     with Service(shop(default_reward=0.0), tmp_path, learning=False, timer=timer) as service:
-        asked(service.decisions)
+        asked(direct(service))
         served(service, timer, 10)
         timer.now += 1000.0  # stopped by a debugger, or its machine slept
         assert served(service, timer, 40) == set()
 
 
-def test_the_time_at_which_the_log_takes_nothing_does_not_count(tmp_path):
+def test_the_time_at_which_the_log_takes_nothing_does_not_count(tmp_path, monkeypatch):
     timer = Clock(0.0)
+    monkeypatch.setattr(database, "_BUSY", 0.02)
     with Service(shop(default_reward=0.0), tmp_path, learning=False, timer=timer) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         name = asked(decisions)
-        service.writer.settle()
         served(service, timer, 10)
         with service.log.engine.connect() as other:
             other.exec_driver_sql("BEGIN IMMEDIATE")  # nobody else can write
-            decisions.open("local")
-            for _ in range(100):
-                timer.now += 1.0
-                decisions.sweep()
+            for _ in range(20):
+                timer.now += 5.0
+                with pytest.raises(StoreError, match="locked"):
+                    decisions.sweep()
             assert name in decisions.projection.episodes
-        service.writer.settle()
         assert served(service, timer, 40) == set()
         assert name in served(service, timer, 20)
 
@@ -85,7 +85,7 @@ def test_the_time_at_which_the_log_takes_nothing_does_not_count(tmp_path):
 def test_a_question_that_was_answered_gives_the_next_one_its_own_time(tmp_path):
     timer = Clock(0.0)
     with Service(shop(default_reward=0.0), tmp_path, learning=False, timer=timer) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         name = asked(decisions)
         for state in (1, 2):
             assert served(service, timer, 50) == set()
@@ -96,16 +96,16 @@ def test_a_question_that_was_answered_gives_the_next_one_its_own_time(tmp_path):
 
 def guarantee(service):
     """Return what the next plan says; those before it were proven from other data, and stay."""
-    play(service.decisions, np.random.default_rng(9))
+    play(direct(service), np.random.default_rng(9))
     service.learn_now()
-    return service.decisions.newest.report["certificate"]["guarantee"]
+    return direct(service).newest.report["certificate"]["guarantee"]
 
 
 def test_without_a_declared_reward_a_missing_outcome_ends_the_proof_and_is_not_learned(tmp_path):
     """An outcome that is missing because it was good must not be learned as 0: lower and upper would be false."""
     timer = Clock(0.0)
     with Service(shop(), tmp_path, learning=False, timer=timer) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         assert guarantee(service)["holds"]
         name = asked(decisions)
         decisions.tell("local", name, reward=1.0, next_state=1)
@@ -124,9 +124,9 @@ def test_without_a_declared_reward_a_missing_outcome_ends_the_proof_and_is_not_l
 
 def test_a_request_to_time_out_is_the_same(tmp_path):
     with Service(shop(), tmp_path, learning=False) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         name = asked(decisions)
-        assert decisions.time_out("local", name).answer.how == "abandoned"
+        assert decisions.time_out("local", name).how == "abandoned"
         assert "abandoned" in guarantee(service)["reason"]
 
 
@@ -135,11 +135,11 @@ def test_only_a_reward_that_is_known_fills_in_a_step_whose_next_state_came(tmp_p
     """With known rewards nothing is missing: the next question shows the next state."""
     changes = {"rewards": [[0.1, 0.2]] * 3} if known else {}
     with Service(shop(**changes), tmp_path, learning=False) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         name = asked(decisions)
         decisions.ask("local", name, state=2, step=1)
         decisions.tell("local", name, reward=0.1, terminated=True, step=1, action="wait")
-        assert decisions.time_out("local", name).answer.how == ("timed_out" if known else "abandoned")
+        assert decisions.time_out("local", name).how == ("timed_out" if known else "abandoned")
         if known:
             service.learn_now()
             assert service.learner.agent.guarantee
@@ -152,22 +152,22 @@ def test_a_time_out_pays_the_known_reward_whatever_the_default_is(tmp_path):
     timer = Clock(0.0)
     problem = shop(rewards=[[0.1, 0.2]] * 3, default_reward=0.0)
     with Service(problem, tmp_path, learning=False, timer=timer) as service:
-        name = asked(service.decisions)
-        answer = service.decisions.find(name).steps[0].asked.action
+        name = asked(direct(service))
+        answer = direct(service).find(name).steps[0].asked.action
         assert served(service, timer, 61) == {name}
         service.learn_now()
         agent = service.learner.agent
         assert (agent.n_episodes, agent.n_time_outs) == (1, 1)
         assert agent.history.returns.tolist() == [[0.1, 0.2][answer]]
         assert agent.guarantee
-        assert "pays its known reward, and" in service.decisions.newest.report["assumptions"]
+        assert "pays its known reward, and" in direct(service).newest.report["assumptions"]
     assert replay(tmp_path).difference is None
 
 
 def test_a_log_in_which_time_outs_were_learned_without_a_declaration_proves_nothing(tmp_path):
     """Earlier versions closed such episodes as timed out, and learned 0."""
     with Service(shop(), tmp_path, learning=False) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         name = asked(decisions)
         decisions._close("clock", decisions.find(name), "timed_out", {"reason": "time_out"}, None)
         assert not guarantee(service)["holds"]
@@ -179,9 +179,9 @@ def test_an_episode_that_was_never_asked_may_be_left_out_for_its_first_state(tmp
     timer, rng = Clock(0.0), np.random.default_rng(0)
     problem = shop(states=2, actions=1, horizon=1, start=None, rewards=[[0.0], [1.0]])
     with Service(problem, tmp_path, learning=False, timer=timer) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         for kind in rng.integers(2, size=200):
-            name = decisions.open("local").answer.episode
+            name = decisions.open("local").episode
             if kind == 1:
                 decisions.ask("local", name, state=1)
                 decisions.tell("local", name, reward=1.0, next_state=1)
@@ -203,7 +203,7 @@ def test_an_episode_that_was_never_asked_may_be_left_out_for_its_first_state(tmp
 
 def test_a_checkpoint_of_an_earlier_version_does_not_hide_an_episode_that_was_never_asked(tmp_path):
     with Service(shop(start=None), tmp_path, learning=False) as service:
-        service.decisions.abandon("local", service.decisions.open("local").answer.episode)
+        direct(service).abandon("local", direct(service).open("local").episode)
         service.learn_now()
         service.learner.agent._ledger.start_doubt = None  # as earlier versions left it
     with Service(None, tmp_path, learning=False) as service:

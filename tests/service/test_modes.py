@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from worlds_of_service import P, outcome, shop
+from worlds_of_service import P, direct, outcome, shop
 
 from matrixrl.problems import FiniteMDP, evaluate, solve
 from matrixrl_serve.learner.incumbent import IncumbentReturns
@@ -24,33 +24,36 @@ BANDIT = {"states": 1, "horizon": 1, "time_out": None}
 
 def bandit_rounds(service, rng, n, *, action=None, every=25):
     """Play rounds; `action` is what an application in shadow mode does, else it follows the answers."""
-    decisions = service.decisions
-    for k in range(n):
-        name = decisions.open("local").answer.episode
-        answer = decisions.ask("local", name, state=0).answer
+
+    def play(decisions):
+        name = decisions.open("local").episode
+        answer = decisions.ask("local", name, state=0)
         chosen = answer.action if action is None or answer.mode != "shadow" else action(rng)
         reward = float(rng.random() < (0.9 if chosen == "order" else 0.2))
         decisions.tell("local", name, reward=reward, next_state=0, action=chosen)
+
+    for k in range(n):
+        direct(service).together(play)
         if k % every == 0:
             service.learn_now()
     service.learn_now()
 
 
 def modes_of(service):
-    service.writer.latest.wait()
+    service.writer.latest.result()
     return [event.body for event in service.log.read() if event.kind == "mode"]
 
 
 def test_shadow_answers_for_the_incumbent_and_logs_what_it_would_do(tmp_path):
     problem = shop(mode="shadow", incumbent=["wait", "order", "wait"])
     with Service(problem, tmp_path, learning=False) as service:
-        name = service.decisions.open("local").answer.episode
-        answer = service.decisions.ask("local", name, state=0).answer
+        name = direct(service).open("local").episode
+        answer = direct(service).ask("local", name, state=0)
         assert (answer.action, answer.mode) == ("wait", "shadow")
-        assert answer.advised == ACTIONS[service.decisions.newest.policy[0, 0]]
-        service.decisions.tell("local", name, reward=0.0, next_state=1)
-        assert service.decisions.ask("local", name, state=1).answer.action == "order"
-        service.writer.latest.wait()
+        assert answer.advised == ACTIONS[direct(service).newest.policy[0, 0]]
+        direct(service).tell("local", name, reward=0.0, next_state=1)
+        assert direct(service).ask("local", name, state=1).action == "order"
+        service.writer.latest.result()
         asked = [event.body for event in service.log.read() if event.kind == "asked"]
         assert all("advised" in body for body in asked)
     assert replay(tmp_path).difference is None
@@ -68,7 +71,7 @@ def test_episodes_that_do_not_follow_the_plan_are_charged(tmp_path, mode):
     problem = shop(**BANDIT, mode=mode, incumbent=["wait"], explore=False, settings=settings)
     with Service(problem, tmp_path, learning=False) as service:
         for _ in range(80):
-            optimistic[service.decisions.newest.version] = service.decisions.newest.scores[0, 0]
+            optimistic[direct(service).newest.version] = direct(service).newest.scores[0, 0]
             bandit_rounds(service, rng, 1, action=lambda _: "wait")
         events = list(service.log.read())
         used = [event.body["plan"] for event in events if event.kind == "opened"]
@@ -89,8 +92,8 @@ def test_episodes_that_do_not_follow_the_plan_are_charged(tmp_path, mode):
 
 def test_shadow_without_a_known_incumbent_has_no_action_of_its_own(tmp_path):
     with Service(shop(mode="shadow", incumbent="logged"), tmp_path, learning=False) as service:
-        name = service.decisions.open("local").answer.episode
-        answer = service.decisions.ask("local", name, state=0).answer
+        name = direct(service).open("local").episode
+        answer = direct(service).ask("local", name, state=0)
         assert answer.action is None
         assert answer.advised in ACTIONS
 
@@ -116,8 +119,8 @@ def test_a_better_policy_is_promoted_with_its_proof(tmp_path, incumbent, action)
         of_logged = "the incumbent was one policy" if incumbent == "logged" else ""
         assert of_logged in proof.get("assumptions", "")
         assert ("if the incumbent was one policy" in event["reason"]) == bool(of_logged)
-        name = service.decisions.open("local").answer.episode
-        assert service.decisions.ask("local", name, state=0).answer.action == "order"
+        name = direct(service).open("local").episode
+        assert direct(service).ask("local", name, state=0).action == "order"
     assert replay(tmp_path).difference is None
 
 
@@ -126,7 +129,7 @@ def test_a_policy_that_is_not_better_is_not_promoted(tmp_path):
     with Service(problem, tmp_path, learning=False) as service:
         bandit_rounds(service, np.random.default_rng(1), 400, action=lambda _: "order")
         assert modes_of(service) == []
-        compared = service.decisions.newest.report["comparison"]
+        compared = direct(service).newest.report["comparison"]
         assert compared["lower"] <= 0.0
         assert compared["incumbent_upper"] >= 0.9
         assert compared["incumbent_episodes"] == 400
@@ -143,7 +146,7 @@ def test_without_promote_the_mode_stays(tmp_path):
     with Service(problem, tmp_path, learning=False) as service:
         bandit_rounds(service, np.random.default_rng(0), 200, action=lambda rng: ACTIONS[rng.integers(2)])
         assert modes_of(service) == []
-        assert service.decisions.newest.report["comparison"]["lower"] > 0.0
+        assert direct(service).newest.report["comparison"]["lower"] > 0.0
 
 
 def test_an_alarm_goes_back_to_the_incumbent(tmp_path):
@@ -152,9 +155,9 @@ def test_an_alarm_goes_back_to_the_incumbent(tmp_path):
         states=2, start=None, horizon=4, time_out=None, groups=[[0, 1], [0, 1]], incumbent=["wait", "wait"], mode="live"
     )
     with Service(problem, tmp_path, learning=False) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         for k in range(60):
-            name, state = decisions.open("local").answer.episode, k % 2
+            name, state = decisions.open("local").episode, k % 2
             for _ in range(4):
                 decisions.ask("local", name, state=state)
                 decisions.tell("local", name, reward=float(state), next_state=state)  # states never change
@@ -164,7 +167,7 @@ def test_an_alarm_goes_back_to_the_incumbent(tmp_path):
         assert (event["from"], event["to"]) == ("live", "shadow")
         assert "back to the incumbent" in event["reason"]
         assert decisions.projection.alarm is not None
-        assert decisions.open("local").answer.follows == "incumbent"
+        assert decisions.open("local").follows == "incumbent"
         alarms = [event for event in service.log.read() if event.kind == "alarm"]
         assert len(alarms) == 1
     assert replay(tmp_path).difference is None
@@ -174,16 +177,16 @@ def test_frozen_serves_the_recommended_policy_and_learns_nothing(tmp_path):
     with Service(shop(**BANDIT), tmp_path, learning=False) as service:
         rng = np.random.default_rng(0)
         bandit_rounds(service, rng, 100)
-        service.decisions.set_mode("local", "frozen")
-        learned, plan = service.learner.agent.n_episodes, service.decisions.newest.version
+        direct(service).set_mode("local", "frozen")
+        learned, plan = service.learner.agent.n_episodes, direct(service).newest.version
         bandit_rounds(service, rng, 50)
         assert service.learner.agent.n_episodes == learned
-        assert service.decisions.newest.version == plan
-        name = service.decisions.open("local").answer.episode
-        answer = service.decisions.ask("local", name, state=0).answer
-        assert answer.action == ACTIONS[service.decisions.newest.recommended[0, 0]] == "order"
-        service.decisions.abandon("local", name)
-        service.decisions.set_mode("local", "live")
+        assert direct(service).newest.version == plan
+        name = direct(service).open("local").episode
+        answer = direct(service).ask("local", name, state=0)
+        assert answer.action == ACTIONS[direct(service).newest.recommended[0, 0]] == "order"
+        direct(service).abandon("local", name)
+        direct(service).set_mode("local", "live")
         bandit_rounds(service, rng, 50)
         assert service.learner.agent.n_episodes == learned + 50
     assert replay(tmp_path).difference is None
@@ -255,9 +258,9 @@ def test_what_is_proven_about_the_shop_is_true(tmp_path):
     mdp = FiniteMDP(P, mean, 3)
     problem = shop(time_out=None, mode="shadow", incumbent=["wait"] * 3, promote=True, explore=False)
     with Service(problem, tmp_path, learning=False) as service:
-        rng, decisions = np.random.default_rng(5), service.decisions
+        rng, decisions = np.random.default_rng(5), direct(service)
         for k in range(600):
-            name, state = decisions.open("local").answer.episode, 0
+            name, state = decisions.open("local").episode, 0
             for _ in range(3):
                 action = int(rng.integers(2))
                 reward, following = outcome(rng, state, action)
@@ -293,9 +296,9 @@ def test_a_policy_that_is_proven_better_stays_until_another_one_is(tmp_path, mon
         again = Recommender(service.problem)
         again.restore(json.loads(json.dumps(recommender.to_plain())))
         assert np.array_equal(again.choose(agent).table, first.table)
-        name = service.decisions.open("local").answer.episode
-        service.decisions.ask("local", name, state=0)
-        service.decisions.abandon("local", name)  # from now on nothing more is proven
+        name = direct(service).open("local").episode
+        direct(service).ask("local", name, state=0)
+        direct(service).abandon("local", name)  # from now on nothing more is proven
         service.learn_now()
         lost = recommender.choose(agent)
         assert not lost.compared["guarantee"]["holds"]
@@ -310,27 +313,27 @@ def test_a_mode_that_was_chosen_by_request_stays(tmp_path):
     behaviour = lambda rng: "order" if rng.random() < 0.3 else "wait"  # noqa: E731
     with Service(problem, tmp_path, learning=False) as service:
         bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
-        assert service.decisions.projection.mode == "live"
-        service.decisions.set_mode("local", "shadow", "too many returns").wait()
+        assert direct(service).projection.mode == "live"
+        direct(service).set_mode("local", "shadow", "too many returns")
         bandit_rounds(service, np.random.default_rng(1), 400, action=behaviour)
-        assert service.decisions.newest.report["comparison"]["lower"] > 0.0
-        assert service.decisions.projection.mode == "shadow"
-        version = service.decisions.newest.version
+        assert direct(service).newest.report["comparison"]["lower"] > 0.0
+        assert direct(service).projection.mode == "shadow"
+        version = direct(service).newest.version
     assert replay(tmp_path).difference is None
     with Service(None, tmp_path, learning=False) as again:  # the checkpoint knows it too
         bandit_rounds(again, np.random.default_rng(2), 400, action=behaviour)
-        assert again.decisions.newest.version > version
-        assert again.decisions.projection.mode == "shadow"
+        assert direct(again).newest.version > version
+        assert direct(again).projection.mode == "shadow"
 
 
 def test_an_alarm_that_was_raised_keeps_the_service_from_promoting_itself(tmp_path):
     problem = shop(**BANDIT, mode="shadow", incumbent=["wait"], promote=True, explore=False)
     with Service(problem, tmp_path, learning=False) as service:
-        service.decisions.note([Draft("alarm", "learner", {"words": "two laws in one group"})]).wait()
+        direct(service).note([Draft("alarm", "learner", {"words": "two laws in one group"})])
         behaviour = lambda rng: "order" if rng.random() < 0.3 else "wait"  # noqa: E731
         bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
-        assert service.decisions.newest.report["comparison"]["lower"] > 0.0
-        assert service.decisions.projection.mode == "shadow"
+        assert direct(service).newest.report["comparison"]["lower"] > 0.0
+        assert direct(service).projection.mode == "shadow"
 
 
 def test_a_difference_is_about_all_first_states_and_never_that_of_one(tmp_path):
@@ -346,9 +349,9 @@ def test_a_difference_is_about_all_first_states_and_never_that_of_one(tmp_path):
     )
     rng = np.random.default_rng(0)
     with Service(problem, tmp_path, learning=False) as service:
-        decisions = service.decisions
+        decisions = direct(service)
         for k in range(240):
-            name, state = decisions.open("local").answer.episode, int(rng.integers(2))
+            name, state = decisions.open("local").episode, int(rng.integers(2))
             decisions.ask("local", name, state=state)
             decisions.tell("local", name, reward=float(state), next_state=state)
             if k % 7 == 0:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from worlds_of_service import Clock, play, shop
+from worlds_of_service import Clock, direct, play, shop
 
 from matrixrl.errors import StoreError
 from matrixrl_serve.log import EventLog
@@ -16,13 +16,13 @@ from matrixrl_serve.service import Service
 
 def busy(service, n=12, seed=0):
     """Play episodes that overlap, with late, missing and reordered outcomes, and learn now and then."""
-    rng, decisions = np.random.default_rng(seed), service.decisions
+    rng, decisions = np.random.default_rng(seed), direct(service)
     for k in range(n):
         play(decisions, rng)
         if k % 3 == 0:
             service.learn_now()
         if k % 4 == 1:  # one that stays open for a while, asked ahead
-            name = decisions.open("local", episode=f"late-{seed}-{k}").answer.episode
+            name = decisions.open("local", episode=f"late-{seed}-{k}").episode
             decisions.ask("local", name, state=0, step=0)
             decisions.ask("local", name, state=1, step=1, allowed=["order"])
         if k % 4 == 3:
@@ -43,8 +43,8 @@ def state_of(learner):
 def test_a_replay_is_equal_bit_for_bit(tmp_path):
     with Service(shop(), tmp_path, learning=False) as service:
         busy(service)
-        seq, decisions = service.writer.seq, service.decisions.projection.counts["asked"]
-        plans = service.decisions.projection.plan
+        seq, decisions = service.writer.seq, direct(service).projection.counts["asked"]
+        plans = direct(service).projection.plan
     found = replay(tmp_path)
     assert found.difference is None
     assert (found.n_events, found.n_decisions, found.n_plans) == (seq, decisions, plans)
@@ -91,11 +91,11 @@ def test_a_checkpoint_and_the_rest_of_the_log_give_what_the_whole_log_gives(tmp_
 def test_the_desk_has_the_book_of_the_log(tmp_path):
     with Service(shop(), tmp_path, learning=False) as service:
         busy(service)
-        service.writer.latest.wait()
+        service.writer.latest.result()
         projection = Projection("live")
         for event in service.log.read():
             projection.apply(event)
-        assert projection.to_plain() == service.decisions.projection.to_plain()
+        assert projection.to_plain() == direct(service).projection.to_plain()
         assert Projection.from_plain(json.loads(json.dumps(projection.to_plain()))).to_plain() == projection.to_plain()
         assert projection.episodes  # some are open
 
@@ -103,9 +103,9 @@ def test_the_desk_has_the_book_of_the_log(tmp_path):
 def test_an_episode_keeps_the_plan_that_it_was_opened_with(tmp_path):
     """An answer from the newest plan instead would be another action, or another version, and replay would say so."""
     with Service(shop(), tmp_path, learning=False) as service:
-        decisions, rng = service.decisions, np.random.default_rng(0)
-        before = [decisions.open("local").answer.episode for _ in range(12)]
-        name = decisions.open("local").answer.episode
+        decisions, rng = direct(service), np.random.default_rng(0)
+        before = [decisions.open("local").episode for _ in range(12)]
+        name = decisions.open("local").episode
         first = decisions.newest
         for other in before:  # they were opened earlier, so they are learned from while it is open
             play(decisions, rng, name=other)
@@ -113,7 +113,7 @@ def test_an_episode_keeps_the_plan_that_it_was_opened_with(tmp_path):
         assert decisions.newest.version > 3
         assert (decisions.newest.policy != first.policy).any()
         for step, state in ((0, 0), (1, 2), (2, 1)):
-            answer = decisions.ask("local", name, state=state, step=step).answer
+            answer = decisions.ask("local", name, state=state, step=step)
             assert answer.plan == first.version == 1
             assert answer.action == ["wait", "order"][first.policy[step, state]]
             assert answer.why[0].upper == first.upper[step, state, 0]
@@ -178,10 +178,10 @@ def test_the_learner_of_a_process_publishes_and_answers_do_not_wait(tmp_path):
     with Service(shop(), tmp_path) as service:
         rng = np.random.default_rng(0)
         deadline = time.monotonic() + 120
-        while service.decisions.newest.version < 4 and time.monotonic() < deadline:
-            play(service.decisions, rng)
-            service.writer.latest.wait()  # as an application does
-        assert service.decisions.newest.version >= 4
+        while direct(service).newest.version < 4 and time.monotonic() < deadline:
+            play(direct(service), rng)
+            service.writer.latest.result()  # as an application does
+        assert direct(service).newest.version >= 4
         assert service.failure is None
     assert replay(tmp_path).difference is None
 
@@ -190,16 +190,16 @@ def test_a_busy_log_does_not_keep_the_learner_from_planning(tmp_path):
     """Every event that the learner takes is followed by another one: it must plan all the same."""
     with Service(shop(), tmp_path, learning=False) as service:
         for k in range(5):
-            play(service.decisions, np.random.default_rng(k))
+            play(direct(service), np.random.default_rng(k))
         feed, taken = service.learner.feed, []
 
         def feed_while_more_come(event):
             assert len(taken) < 500
             taken.append(event.seq)
             feed(event)
-            service.decisions.open("local").commit.wait()
+            direct(service).open("local")
 
         service.learner.feed = feed_while_more_come
         service.learn_now()
         service.learner.feed = feed
-        assert service.decisions.newest.version == 2
+        assert direct(service).newest.version == 2

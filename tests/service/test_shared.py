@@ -52,7 +52,7 @@ def pair(address):
 
 def do(service, what, *arguments, **more):
     """Carry out a request of the decisions in a transaction, and return its answer."""
-    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more).answer)
+    return service.writer.run(lambda: getattr(service.decisions, what)("local", *arguments, **more))
 
 
 def play(services, seed, n, said=None, patience=0.0):
@@ -228,7 +228,7 @@ def test_a_connection_that_is_lost_in_a_turn_undoes_it(server, address, pair):
 
     request = one.writer.submit(lost)
     with pytest.raises(StoreError, match="cannot be used"):
-        request.commit.wait()
+        request.result()
     assert do(other, "open", episode="lost").repeated is False
     assert do(one, "ask", "lost", state=0).step == 0
     assert do(one, "ask", "before", state=0).repeated is False
@@ -244,7 +244,7 @@ def test_a_process_that_stops_in_its_turn_does_not_hold_up_the_others(address, m
         do(other, "open", episode="quick")
         assert time.monotonic() - begin < 1.2
         with pytest.raises(StoreError, match="cannot be used"):
-            request.commit.wait()
+            request.result()
         assert do(one, "open", episode="slow").repeated is False
 
 
@@ -259,7 +259,7 @@ def test_a_request_that_fails_by_a_mistake_of_ours_changes_nothing(pair):
         one.writer.run(lambda: 1 / 0)
     request = one.writer.submit(half)
     with pytest.raises(StoreError, match="failed after it was taken"):
-        request.commit.wait()
+        request.result()
     assert do(one, "open", episode="half").repeated is False
 
 

@@ -23,14 +23,35 @@ class Clock:
         return self.now
 
 
+class Direct:
+    """The decisions of a service, where each request has a transaction of its own."""
+
+    def __init__(self, service):
+        self._service = service
+
+    def together(self, work, *arguments, **more):
+        """Run a function of the decisions in one transaction."""
+        return self._service.run(lambda: work(self._service.decisions, *arguments, **more))
+
+    def __getattr__(self, name):
+        found = getattr(self._service.decisions, name)
+        if not callable(found) or isinstance(found, type):
+            return found
+        return lambda *arguments, **more: self._service.run(lambda: found(*arguments, **more))
+
+
+def direct(service):
+    """Return the decisions of a service, to be called from anywhere."""
+    return Direct(service)
+
+
 def served(service, clock, seconds):
     """Let a service run for some time, and return the names of the episodes that timed out in it."""
-    before = set(service.decisions.projection.episodes)
+    before = set(direct(service).projection.episodes)
     for _ in range(int(seconds)):
         clock.now += 1.0
-        service.decisions.sweep()
-        service.writer.settle()
-    return before - set(service.decisions.projection.episodes)
+        direct(service).sweep()
+    return before - set(direct(service).projection.episodes)
 
 
 P = np.array(
@@ -52,10 +73,12 @@ def outcome(rng, state, action):
 
 def play(decisions, rng, *, actor="local", policy=None, horizon=3, name=None):
     """Play one episode through a decisions; `policy` is what an application does in shadow mode."""
-    name = decisions.open(actor).answer.episode if name is None else name
+    if isinstance(decisions, Direct):  # in one transaction
+        return decisions.together(play, rng, actor=actor, policy=policy, horizon=horizon, name=name)
+    name = decisions.open(actor).episode if name is None else name
     state = 0
     for _ in range(horizon):
-        answer = decisions.ask(actor, name, state=state).answer
+        answer = decisions.ask(actor, name, state=state)
         action = answer.action if policy is None else policy
         reward, following = outcome(rng, state, ["wait", "order"].index(action))
         decisions.tell(actor, name, reward=reward, next_state=following, action=action)

@@ -77,7 +77,7 @@ def test_every_set_splits_as_it_says(name):
 def forms(kind, **chosen):
     rng = np.random.default_rng(3)
     learner = learner_with_data(features_of(kind, rng), rng, compiled=False, **chosen)
-    return learner.model.bounds(learner._clock, "agent")[0].compiled_backup() is not None
+    return learner.model.bounds(learner.clock, "agent")[0].compiled_backup() is not None
 
 
 def test_which_beliefs_have_a_compiled_form():

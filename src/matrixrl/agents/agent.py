@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from matrixrl.agents import ask_and_tell, certificates, checkpoint, deployment, logged, loop
+from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, logged, loop
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable
@@ -267,7 +267,7 @@ class Agent:
 
         The bound is `bound`: it adds what other actions than the agent's own were expected to lose.
         """
-        return certificates.guarantee(self)
+        return certification.guarantee(self)
 
     @property
     def alarm(self) -> str | None:
@@ -275,12 +275,12 @@ class Agent:
 
         None as long as the data do not contradict them. Where data were selected, that may be the reason, and is named.
         """
-        return certificates.alarm(self)
+        return certification.alarm(self)
 
     @property
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        return certificates.assumptions(self)
+        return certification.assumptions(self)
 
     @property
     def visits(self) -> IntArray:
@@ -300,7 +300,7 @@ class Agent:
 
         It is optimistic for most algorithms; `greedy` is best by the estimates, and `recommend` has the best proof.
         """
-        table = self._algorithm.policy_table(certificates.advised_plan(self))[0]
+        table = self._algorithm.policy_table(certification.advised_plan(self))[0]
         return deployment.named_policy(self, table, "the plan of the next episode")
 
     @classmethod
@@ -350,10 +350,10 @@ class Agent:
     load_state_dict = checkpoint.load_state_dict
     save = checkpoint.save
 
-    # certificates.py: what is proven so far
-    certificate = certificates.certificate
-    regret_certificate = certificates.regret_certificate
-    bound = certificates.bound
+    # certification.py: what is proven so far
+    certificate = certification.certificate
+    regret_certificate = certification.regret_certificate
+    bound = certification.bound
 
     # ask_and_tell.py: advice to a process in the real world, and learning from episodes
     episode = ask_and_tell.episode

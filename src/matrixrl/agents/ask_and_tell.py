@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matrixrl.agents import certificates
+from matrixrl.agents import certification
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import fail, integer, number
@@ -84,7 +84,7 @@ def plan_ahead(self: Agent) -> PlannedAhead:
     except BaseException:  # a plan that was interrupted leaves no trace
         undo()
         raise
-    certificates.forget_plans(self)  # a new epoch may have forgotten the data
+    certification.forget_plans(self)  # a new epoch may have forgotten the data
     return PlannedAhead(plan, self.n_episodes)
 
 
@@ -161,9 +161,9 @@ def learn_steps(self: Agent, played: Finished) -> Episode:
         if self._seen is not None:
             self._seen.add_played(steps)
         if algorithm.claims.certifies and self.problem.kind == "finite":
-            certificates.heed_masks(self)
+            certification.heed_masks(self)
             self._ledger.observe(n + 1, lambda: _policy_to_freeze(self, plan), steps, is_drawn=played.is_drawn)
-        certificates.forget_plans(self)
+        certification.forget_plans(self)
     return record
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents import certificates
+from matrixrl.agents import certification
 from matrixrl.agents.episode_queue import LATE_EPISODES
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, saved_class, with_objects
@@ -69,7 +69,7 @@ def state_dict(self: Agent) -> dict[str, Any]:
     >>> bool((one.learn(2).returns == other.learn(2).returns).all())
     True
     """
-    certificates.heed_masks(self)
+    certification.heed_masks(self)
     algorithm, log = self.algorithm, self._log
     problem, of_problem = save_problem(self.problem)
     episodes, tables, plans = self._queue.arrays()
@@ -223,7 +223,7 @@ def _check_numbers(arrays: Arrays) -> None:
 
 def _recipe(algorithm: Algorithm) -> dict[str, Any]:
     """Return what an algorithm was made with; nothing for one that was started in a way of its own."""
-    return getattr(algorithm, "_recipe", {"code": code_of(type(algorithm)), "objects": {}, "attributes": {}})
+    return getattr(algorithm, "made_with", {"code": code_of(type(algorithm)), "objects": {}, "attributes": {}})
 
 
 def _plain_settings(settings: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.agents import certificates
+from matrixrl.agents import certification
 from matrixrl.agents.ask_and_tell import PlannedAhead
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
@@ -61,7 +61,7 @@ def predict(self: Agent, obs: Any, stage: int | None = None, *, episode: OpenEpi
     h = episode.stage if episode is not None else stage
     h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
     state = np.asarray(self.problem.state("obs", obs))
-    action = self._algorithm.act(certificates.estimated_plan(self), h, state[None], explore=False)
+    action = self._algorithm.act(certification.estimated_plan(self), h, state[None], explore=False)
     return self.problem.env_action(int(action[0]))
 
 
@@ -95,7 +95,7 @@ def greedy(self: Agent, *, start: Any = None) -> Policy:
     table, words = self._algorithm.policy_table(plan)[0], "best in the estimated model, without a bonus"
     if not self._algorithm.claims.certifies and start is None:
         return named_policy(self, table, words)
-    return named_policy(self, table, words, certificate=certificates.certificate_of(self, plan, start), basis="model")
+    return named_policy(self, table, words, certificate=certification.certificate_of(self, plan, start), basis="model")
 
 
 def recommend(self: Agent, *, start: Any = None) -> Policy:
@@ -115,12 +115,12 @@ def recommend(self: Agent, *, start: Any = None) -> Policy:
     >>> chosen.certificate.lower <= chosen.certificate.upper
     True
     """
-    certificates.check_certifies(self, "recommend")
+    certification.check_certifies(self, "recommend")
     if start is None:
-        best, certificate = certificates.safest(self)
+        best, certificate = certification.safest(self)
     else:
         plan = self._algorithm.certifier.safest_plan()
-        certificate = certificates.certificate_of(self, plan, start)
+        certificate = certification.certificate_of(self, plan, start)
         best = CertifiedPolicy(certificate.lower, self._algorithm.policy_table(plan)[0], "model")
     words = f"largest certified lower bound, from the {best.basis}"
     return named_policy(self, best.table, words, certificate=certificate, basis=best.basis)
@@ -153,12 +153,12 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     >>> agent.compare(agent.recommend(), lambda obs, stage: 0).probably_better
     True
     """
-    certificates.check_certifies(self, "compare")
+    certification.check_certifies(self, "compare")
     sizes = numbering(self, "compare")
     given = {"policy": read_actions("policy", policy, sizes), "incumbent": read_actions("incumbent", incumbent, sizes)}
     tables = [self._algorithm.masks.read_policy(name, table) for name, table in given.items()]
     first, of_start = self._ledger.start() if start is None else self._ledger.named_start(start)
-    certificates.heed_masks(self)
+    certification.heed_masks(self)
     found = self._algorithm.certifier.bound_policies(tables[0][None], tables[1][None], first)
     first_bounds, second_bounds = (
         _cut(self, table, (float(low), float(high)), is_named=start is not None)
@@ -168,7 +168,7 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     upper = min(float(found.upper[2, 0]), first_bounds[1] - second_bounds[0])
     if start is None:
         self._ledger.contradict(upper=upper, lower=lower)
-    claim = certificates.certificate_claim(self, bool(found.empty[0]), named=start is not None)
+    claim = certification.certificate_claim(self, bool(found.empty[0]), named=start is not None)
     crossed = [contradictory(upper=b, lower=a) for a, b in ((lower, upper), first_bounds, second_bounds)]
     if start is not None and any(crossed):  # nothing is remembered of a state that is named
         claim = claim and Guarantee(False, CONTRADICTION)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from matrixrl.agents import certificates
+from matrixrl.agents import certification
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -99,7 +99,7 @@ def learn_from(
     if verbose:
         print(checked.plan)
     _learn_whole(self, checked)
-    claim = certificates.certificate_claim(self, False)
+    claim = certification.certificate_claim(self, False)
     return LearnedLog(checked.plan, claim, self.guarantee, self.assumptions, _statement(claim, self.guarantee))
 
 
@@ -184,7 +184,7 @@ def note_log(self: Agent, plan: LogPlan, steps: StepLog, digest: bytes) -> None:
     if self._ledger.is_estimated:
         first_steps = np.asarray(steps.offsets)[:-1][steps.firsts == 0]
         self._ledger.count_first_states(np.asarray(steps.states)[first_steps])
-    certificates.forget_plans(self)
+    certification.forget_plans(self)
 
 
 def _statement(of_certificates: Guarantee, regret: Guarantee) -> str:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from matrixrl.agents import ask_and_tell, certificates, deployment
+from matrixrl.agents import ask_and_tell, certification, deployment
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.checks import fail, fits_memory, flag, function, integer, number, shown
 from matrixrl.errors import ProtocolError
@@ -79,7 +79,7 @@ def learn(
             fail(name, rule, given, "Use MatrixRL.")
     if until_gap is not None:
         number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
-        certificates.check_certifies(self, "until_gap")
+        certification.check_certifies(self, "until_gap")
     table = None if policy is None else _given_policy(self, policy, env)
     from matrixrl.agents.vector import check_vector_env, play_vector
     from matrixrl.threads import limited_threads
@@ -118,7 +118,7 @@ def _callbacks(
             return False
         if until_gap is None or self.n_episodes < next_look:
             return True
-        _, found = certificates.safest(self)
+        _, found = certification.safest(self)
         next_look = max(self.n_episodes + 1, int(self.n_episodes * _LOOK_GROWTH))
         return not (found.guarantee and found.gap <= until_gap)
 
@@ -144,7 +144,7 @@ def _play(
 ) -> None:
     """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
     engine, queue = self._engine, self._queue
-    learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certificates.certificate_of, self)
+    learn, certifier = partial(ask_and_tell.learn_steps, self), partial(certification.certificate_of, self)
     for _ in range(n_episodes):
         n = self.n_episodes
         try:

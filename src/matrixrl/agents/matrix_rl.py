@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from matrixrl.agents import certificates
+from matrixrl.agents import certification
 from matrixrl.agents.agent import Agent
 from matrixrl.algorithms import KernelStarter, UCMatrixRL
 from matrixrl.checks import fail, index, real_numbers, shaped
@@ -94,7 +94,7 @@ def _value(self: Agent, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
     size = algorithm.task.n_coordinates
     given = obs if np.ndim(real_numbers(obs)) != 1 else real_numbers(obs)[None]
     points = shaped("obs", given, (None, size), remedy="Give rows of observations.")
-    return algorithm.value(certificates.advised_plan(self), h, points)
+    return algorithm.value(certification.advised_plan(self), h, points)
 
 
 class KernelMatrixRL(Agent):

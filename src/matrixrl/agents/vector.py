@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWra
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import vector as vector_wrappers
 
-from matrixrl.agents import certificates
+from matrixrl.agents import certification
 from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.history import Episode
@@ -115,7 +115,7 @@ def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
     episode = agent.begin_episode()
     if certify:
         named = obs if agent._engine.certifies_first_state else None
-        episode._certificate = certificates.certificate_of(agent, episode.data.plan, named)
+        episode._certificate = certification.certificate_of(agent, episode.data.plan, named)
     return episode
 
 

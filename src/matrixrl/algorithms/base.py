@@ -109,7 +109,7 @@ class Algorithm(ABC):
     n_replicas: int
     certifier: Certifier
     _outside: OutsideRewards
-    _recipe: dict[str, Any]  # what it was made with that is no plain setting, as plain data, and its class
+    made_with: dict[str, Any]  # what it was made with that is no plain setting, as plain data, and its class
 
     def __init__(self, **settings: Any) -> None:
         self.settings = self.settings_class.resolve(settings)
@@ -192,15 +192,15 @@ class Algorithm(ABC):
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Start a copy of an algorithm that is configured for the problem."""
         started = copy.deepcopy(self)
-        started._recipe = self._make_recipe()
+        started.made_with = self._make_recipe()
         started._unstarted = copy.deepcopy(self) if is_plug_in(type(self)) else None
         return started._start(problem, seeds)
 
     def _make_recipe(self) -> dict[str, Any]:
         """Return what a saved algorithm is compared with; before the start, as attributes change later."""
         own = vars(self)
-        if "_recipe" in own:
-            return dict(own["_recipe"])
+        if "made_with" in own:
+            return dict(own["made_with"])
         settings = own.get("settings")
         objects: dict[str, Any] = {}
         if isinstance(settings, Settings):

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from matrixrl.checks import choice, integer
-from matrixrl.errors import MissingExtra
+from matrixrl.extras import naming_the_extra
 from matrixrl.records import FloatArray
 
 __all__ = ["CartPoleSwingUp"]
@@ -81,10 +81,8 @@ class CartPoleSwingUp(gym.Env[FloatArray, FloatArray]):
         """Return an image of track, cart and pole: (240, 600, 3); None without a render mode."""
         if self.render_mode is None:
             return None
-        try:
+        with naming_the_extra("video", "an image"):
             import pygame
-        except ImportError as error:
-            raise MissingExtra("images need pygame, which is not installed; pip install 'matrixrl[video]'") from error
         width, height = _IMAGE
         x, _, angle, _ = self._state
         scale = width / (2.0 * (_TRACK + 0.5))

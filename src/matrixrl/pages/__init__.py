@@ -8,7 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from matrixrl.colours import LOOKS
-from matrixrl.errors import MissingExtra
+from matrixrl.extras import naming_the_extra
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,13 +32,25 @@ class PageFolder:
         """Render a template file with plain data, which are escaped unless the template marks them as safe."""
         return self._environment.get_template(template).render(values)
 
-    def render_served(self, template: str, plotly: str, *, files: str, **values: Any) -> str:
-        """Render a template over ``served.html.j2``, whose files are served beside it.
+    def served(self, name: str, *, folder: str, **values: Any) -> dict[str, tuple[str, str]]:
+        """Return media type and text of a page over ``served.html.j2`` and of its files, by their addresses.
 
         Plotly adds inline style sheets for maps, which the content policy forbids, unless elements with their ids
-        exist. The page has no maps, so it reserves these ids, which are in the script `plotly`.
+        exist. The page has no maps, so it reserves these ids.
+
+        Args:
+            name: Name of the template, the style and the script.
+            folder: Folder of the files below the address of the page; empty, or with a slash at its end.
+            values: Plain data for the template.
         """
-        return self.render(template, reserved_ids=sorted(set(_SHEET_ID.findall(plotly))), files=files, **values)
+        plotly = self.plotly_script()
+        ids = sorted(set(_SHEET_ID.findall(plotly)))
+        return {
+            "/": ("text/html", self.render(f"{name}.html.j2", reserved_ids=ids, files=folder, **values)),
+            f"/{folder}page.css": ("text/css", self.stylesheet("panels", name)),
+            f"/{folder}page.js": ("text/javascript", self.script("page", "charts", name)),
+            f"/{folder}plotly.js": ("text/javascript", plotly),
+        }
 
     def stylesheet(self, *names: str) -> str:
         """Return the style of a page: the shared rules, then those of the files."""
@@ -55,18 +67,14 @@ class PageFolder:
 
     def plotly_script(self) -> str:
         """Return the JavaScript of Plotly, with the line ends that a browser sees."""
-        try:
+        with naming_the_extra(self._extra, "a chart"):
             from plotly.offline import get_plotlyjs  # slow to import, and optional
-        except ImportError as error:
-            raise self._missing("charts need plotly") from error
         return str(get_plotlyjs()).replace("\r\n", "\n")
 
     @cached_property
     def _environment(self) -> Environment:
-        try:
+        with naming_the_extra(self._extra, "an HTML page"):
             from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-        except ImportError as error:
-            raise self._missing("HTML pages need jinja2") from error
         environment = Environment(
             loader=ChoiceLoader([PackageLoader(self._package, "."), PackageLoader(_SHARED, ".")]),
             autoescape=True,
@@ -77,6 +85,3 @@ class PageFolder:
         environment.globals["LOOKS"] = LOOKS
         environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
         return environment
-
-    def _missing(self, words: str) -> MissingExtra:
-        return MissingExtra(f"{words}, which is not installed; pip install 'matrixrl[{self._extra}]'")

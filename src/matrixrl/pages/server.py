@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from matrixrl.checks import integer
 from matrixrl.errors import MatrixRLError
@@ -21,6 +23,7 @@ __all__ = [
     "host_name",
     "is_loopback",
     "open_socket",
+    "run_server",
 ]
 
 # Plotly saves an image of a chart through data: and blob: addresses.
@@ -65,6 +68,22 @@ def open_socket(port: int, host: str = "127.0.0.1") -> socket.socket:
         listener.close()
         raise MatrixRLError(f"--port {port} cannot be used ({error.strerror}). Choose another with --port.") from error
     return listener
+
+
+def run_server(app: Any, listener: socket.socket, **options: Any) -> None:
+    """Serve an ASGI application until an interrupt.
+
+    Args:
+        app: The application; its `state.stopping` says whether open streams must end, as the server waits for them.
+        listener: Socket that accepts connections.
+        options: Other options of `uvicorn.Config`.
+    """
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, access_log=False, server_header=False, **options))
+    app.state.stopping = lambda: server.should_exit
+    with suppress(KeyboardInterrupt):  # uvicorn raises the interrupt again after its shutdown
+        server.run(sockets=[listener])
 
 
 def host_name(host: str) -> str | None:

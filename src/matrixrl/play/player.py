@@ -268,7 +268,7 @@ class CompiledPlayer:
         self._bounds = self._make_bounds(certifies=self._certify, n_episodes=n_episodes)
         self._kept = self._new_kept()
         self._budget = self._take_budget()
-        plan, visits = algorithm._kept.plan, algorithm._kept.sizes
+        plan, visits = algorithm.kept.plan, algorithm.kept.sizes
         if visits is not None:
             self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
             self._kept.upper[:] = [float(np.dot(values[0], self._mdp.task.start)) for values in plan.values]
@@ -341,7 +341,7 @@ class CompiledPlayer:
         assert isinstance(model, RidgeModel)
         most = self._most_visits(n_episodes)
         size = most + most // 4 + 1  # a quarter more than needed: growing is rare, and memory is not twice as large
-        tables = [algorithm.model.confidence.half_widths(size, algorithm._clock, _LEVELS[level]) for level in levels]
+        tables = [algorithm.model.confidence.half_widths(size, algorithm.clock, _LEVELS[level]) for level in levels]
         centre, norm, constant = split_forms(members)
         reward = np.tile(algorithm.task.unit_reward.T.ravel(), (len(levels), n, 1))
         return Balls(
@@ -421,4 +421,4 @@ class CompiledPlayer:
             plan = Plan(*made)
             if algorithm.budget is not None:
                 plan = PlanChoice(*made, budget.tuned.astype(dtype), budget.lack.copy(), algorithm.n_plans)
-            algorithm._kept = KeptPlan(plan, kept.visits.astype(np.float64))
+            algorithm.kept = KeptPlan(plan, kept.visits.astype(np.float64))

@@ -25,7 +25,7 @@ def _identity_of(simulation: Simulation) -> dict[str, Any]:
     """Return what a state belongs to, as plain data: the problem, the algorithm, what it was made with, the seeds."""
     algorithm, problem = simulation.algorithm, simulation.problem
     settings = algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {}
-    recipe = getattr(algorithm, "_recipe", {})
+    recipe = getattr(algorithm, "made_with", {})
     left_out = set(getattr(algorithm.settings, "IN_FEATURES", ()))  # they are in the fingerprint of the features
     features = {} if problem.features is None else fingerprint_of_features(problem.features)
     identity = {

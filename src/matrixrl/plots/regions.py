@@ -58,7 +58,7 @@ def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, s
     algorithm = one.algorithm
     if not isinstance(algorithm, UCMatrixRL):
         fail("agent", "must have a confidence set", shown(agent), _REMEDY)
-    [belief] = algorithm.model.bounds(algorithm._clock, "proven")
+    [belief] = algorithm.model.bounds(algorithm.clock, "proven")
     mdp, needed = one.problem.mdp, np.zeros(0, dtype=np.int64)
     if isinstance(belief, LikelihoodBounds):  # what was seen after the pair, or after others of its group
         entries = belief.seen.ids[belief.seen.places] == belief.groups[a, s]

@@ -2,6 +2,5 @@
 
 from matrixrl_lab.execution.campaign import Campaign, Observer, Outcome
 from matrixrl_lab.execution.executors import EXECUTORS, Executor, make_executor
-from matrixrl_lab.execution.progress import CampaignProgress
 
-__all__ = ["EXECUTORS", "Campaign", "CampaignProgress", "Executor", "Observer", "Outcome", "make_executor"]
+__all__ = ["EXECUTORS", "Campaign", "Executor", "Observer", "Outcome", "make_executor"]

@@ -19,8 +19,8 @@ from multiprocessing import resource_tracker
 from typing import Any, Protocol, get_args
 
 from matrixrl.checks import choice, integer
-from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
-from matrixrl.extras import require_packages
+from matrixrl.errors import InvalidInput, MatrixRLError
+from matrixrl.extras import naming_the_extra, require_packages
 from matrixrl.interrupts import uninterrupted
 from matrixrl.references import SAFE_PATH, safe_path
 from matrixrl_lab.execution.blocks import BlockResult, Order, play_block
@@ -222,11 +222,9 @@ class RayExecutor:
         address: str | None = None,
         play: Callable[[Order], BlockResult] = play_block,
     ) -> None:
-        try:
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        with naming_the_extra("ray", "this executor"):
             import ray as installed
-        except ImportError as error:
-            raise MissingExtra("Ray is not installed; pip install 'matrixrl[ray]'") from error
         self._ray: Any = installed
         ray = self._ray
         quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}

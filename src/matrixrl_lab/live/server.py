@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from matrixrl.colours import LOOKS
 from matrixrl.extras import naming_the_extra
-from matrixrl.pages.server import Feed, event_stream, open_socket
+from matrixrl.pages.server import Feed, event_stream, open_socket, run_server
 from matrixrl_lab.live.snapshot import snapshots_of
 from matrixrl_lab.pages import PAGES
 
@@ -91,17 +91,13 @@ def make_app(folder: Path) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.stopping = lambda: False
     feed = Feed(snapshots_of(folder))
-    plotly = PAGES.plotly_script()
-    looks = [asdict(look) for look in LOOKS]
-    page = PAGES.render_served("live.html.j2", plotly, files="/", title="matrixrl live", looks=looks)
 
     def add_file(path: str, media_type: str, text: str) -> None:
         app.get(path, response_model=None)(lambda: Response(text, media_type=media_type))
 
-    add_file("/", "text/html", page)
-    add_file("/page.css", "text/css", PAGES.stylesheet("panels", "live"))
-    add_file("/page.js", "text/javascript", PAGES.script("page", "charts", "live"))
-    add_file("/plotly.js", "text/javascript", plotly)
+    looks = [asdict(look) for look in LOOKS]
+    for path, (media_type, text) in PAGES.served("live", folder="", title="matrixrl live", looks=looks).items():
+        add_file(path, media_type, text)
 
     @app.get("/snapshot.json", response_model=None)
     def latest() -> Response:
@@ -136,21 +132,10 @@ def serve(
         MissingExtra: A package of the extra `lab` is not installed.
     """
     app = make_app(folder)
-    with naming_the_extra("lab", "the live page"):
-        import uvicorn
-
-    with open_socket(port) as listener:
+    with naming_the_extra("lab", "the live page"), open_socket(port) as listener:
         url = f"http://{_HOST}:{listener.getsockname()[1]}/"
-        config = uvicorn.Config(
-            app, log_level="critical", access_log=False, timeout_graceful_shutdown=_GRACE, server_header=False
-        )
-        server = uvicorn.Server(config)
-        app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
         if announce is not None:
             announce(url)
         if open_browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()  # the call may block
-        try:
-            server.run(sockets=[listener])
-        except KeyboardInterrupt:
-            return  # uvicorn raises the interrupt again after its shutdown
+        run_server(app, listener, log_level="critical", timeout_graceful_shutdown=_GRACE)

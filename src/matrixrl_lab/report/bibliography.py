@@ -1,9 +1,11 @@
-"""Bibliography: the papers of the algorithms, as text and as BibTeX. This is the one place that lists them."""
+"""Bibliography: the papers of the algorithms in ``references.bib``, as text and as BibTeX."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,12 @@ __all__ = [
     "write_bibtex",
 ]
 
-_LATEX = {
-    **{"á": r"{\'a}", "é": r"{\'e}", "É": r"{\'E}", "ó": r"{\'o}", "ö": r"{\"o}", "ü": r"{\"u}"},
-    **{"&": r"\&", "%": r"\%", "_": r"\_"},
+_ACCENTS = {
+    **{r"{\'a}": "á", r"{\'e}": "é", r"{\'E}": "É", r"{\'o}": "ó", r"{\"o}": "ö", r"{\"u}": "ü"},
+    **{r"\&": "&", r"\%": "%", r"\_": "_"},
 }
-_ICML = "Proceedings of the {} International Conference on Machine Learning"
-_NEURIPS = "Advances in Neural Information Processing Systems"
+_ENTRY = re.compile(r"@(\w+)\{(\w+),\n(.*?)\n\}", re.DOTALL)
+_FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,24 @@ class Reference:
     Attributes:
         key: BibTeX key.
         kind: BibTeX type: article, book, inproceedings or misc.
-        authors: Names of the authors, given name first; empty for the library itself.
-        title: Title, with braces around what BibTeX must not write in lower case.
-        year: Year, or None.
-        fields: Further BibTeX fields: journal or book title, volume, pages, publisher, note.
+        fields: BibTeX fields as text; braces hold what BibTeX must not change together.
+        entry: The BibTeX entry, in ASCII.
     """
 
     key: str
     kind: str
-    authors: tuple[str, ...]
-    title: str
-    year: int | None
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str]
+    entry: str
+
+    @property
+    def authors(self) -> list[str]:
+        """Names of the authors, given name first; none for the library itself."""
+        return self.fields["author"].split(" and ") if "author" in self.fields else []
+
+    @property
+    def year(self) -> str:
+        """Year; empty if there is none."""
+        return self.fields.get("year", "")
 
     def as_text(self) -> str:
         """Return the reference in one line.
@@ -60,29 +68,14 @@ class Reference:
         Learning Research 11, 1563–1600, 2010.'
         """
         who = ", ".join(map(_initials, self.authors))
-        title = self.title.replace("{", "").replace("}", "")
+        title = self.fields["title"].replace("{", "").replace("}", "")
         place = next((self.fields[name] for name in ("journal", "booktitle", "publisher") if name in self.fields), "")
         if "volume" in self.fields:
             place += f" {self.fields['volume']}"
-        parts = [place, self.fields.get("pages", "").replace("--", "–"), str(self.year or "")]
+        parts = [place, self.fields.get("pages", "").replace("--", "–"), self.year]
         rest = ", ".join(part for part in parts if part)
         end = "" if title.endswith("?") else "."
         return (f"{who}: " if who else "") + title + end + (f" {rest}." if rest else "")
-
-    def as_bibtex(self) -> str:
-        r"""Return the BibTeX entry, in ASCII.
-
-        >>> print(REFERENCES["matrixrl"].as_bibtex())
-        @misc{matrixrl,
-          title = {{matrixrl}: Reinforcement learning that explores with a proof},
-          note = {Python package}
-        }
-        """
-        year = {} if self.year is None else {"year": str(self.year)}
-        own = {"author": " and ".join(self.authors)} if self.authors else {}
-        rows = {**own, "title": self.title, **self.fields, **year}
-        body = ",\n".join(f"  {name} = {{{_in_latex(value)}}}" for name, value in rows.items())
-        return f"@{self.kind}{{{self.key},\n{body}\n}}"
 
 
 def _initials(name: str) -> str:
@@ -95,151 +88,18 @@ def _initials(name: str) -> str:
     return f"{given[0]}. {rest}".replace("{", "").replace("}", "")
 
 
-def _in_latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text)
+def _read() -> dict[str, Reference]:
+    """Return the entries of ``references.bib`` by their keys."""
+    found = {}
+    for match in _ENTRY.finditer(resources.files("matrixrl_lab.report").joinpath("references.bib").read_text("ascii")):
+        kind, key, body = match.groups()
+        for command, character in _ACCENTS.items():
+            body = body.replace(command, character)
+        found[key] = Reference(key, kind, dict(_FIELD.findall(body)), match[0])
+    return found
 
 
-def _pmlr(book: str, volume: int, **more: str) -> dict[str, str]:
-    """Return the fields of a paper in the Proceedings of Machine Learning Research."""
-    return {"booktitle": book, "volume": str(volume), "series": "Proceedings of Machine Learning Research", **more}
-
-
-_ALL = (
-    Reference(
-        "yang2020reinforcement",
-        "inproceedings",
-        ("Lin F. Yang", "Mengdi Wang"),
-        "Reinforcement Learning in Feature Space: Matrix Bandit, Kernels, and Regret Bound",
-        2020,
-        _pmlr(_ICML.format("37th"), 119, pages="10746--10756", note="arXiv:1905.10389, 2019"),
-    ),
-    Reference(
-        "jaksch2010near",
-        "article",
-        ("Thomas Jaksch", "Ronald Ortner", "Peter Auer"),
-        "Near-optimal Regret Bounds for Reinforcement Learning",
-        2010,
-        {"journal": "Journal of Machine Learning Research", "volume": "11", "pages": "1563--1600"},
-    ),
-    Reference(
-        "osband2013more",
-        "inproceedings",
-        ("Ian Osband", "Daniel Russo", "Benjamin {Van Roy}"),
-        "({More}) Efficient Reinforcement Learning via Posterior Sampling",
-        2013,
-        {"booktitle": _NEURIPS, "volume": "26", "pages": "3003--3011"},
-    ),
-    Reference(
-        "osband2016generalization",
-        "inproceedings",
-        ("Ian Osband", "Benjamin {Van Roy}", "Zheng Wen"),
-        "Generalization and Exploration via Randomized Value Functions",
-        2016,
-        _pmlr(_ICML.format("33rd"), 48, note="arXiv:1402.0635"),
-    ),
-    Reference(
-        "russo2019worst",
-        "inproceedings",
-        ("Daniel Russo",),
-        "Worst-Case Regret Bounds for Exploration via Randomized Value Functions",
-        2019,
-        {"booktitle": _NEURIPS, "volume": "32", "note": "arXiv:1906.02870"},
-    ),
-    Reference(
-        "azar2017minimax",
-        "inproceedings",
-        ("Mohammad {Gheshlaghi Azar}", "Ian Osband", "Rémi Munos"),
-        "Minimax Regret Bounds for Reinforcement Learning",
-        2017,
-        _pmlr(_ICML.format("34th"), 70, pages="263--272"),
-    ),
-    Reference(
-        "jin2018q",
-        "inproceedings",
-        ("Chi Jin", "Zeyuan Allen-Zhu", "Sébastien Bubeck", "Michael I. Jordan"),
-        "Is {Q}-Learning Provably Efficient?",
-        2018,
-        {"booktitle": _NEURIPS, "volume": "31", "note": "arXiv:1807.03765"},
-    ),
-    Reference(
-        "jin2020provably",
-        "inproceedings",
-        ("Chi Jin", "Zhuoran Yang", "Zhaoran Wang", "Michael I. Jordan"),
-        "Provably Efficient Reinforcement Learning with Linear Function Approximation",
-        2020,
-        _pmlr("Conference on Learning Theory", 125, pages="2137--2143"),
-    ),
-    Reference(
-        "ayoub2020model",
-        "inproceedings",
-        ("Alex Ayoub", "Zeyu Jia", "Csaba Szepesvári", "Mengdi Wang", "Lin F. Yang"),
-        "Model-Based Reinforcement Learning with Value-Targeted Regression",
-        2020,
-        _pmlr(_ICML.format("37th"), 119, pages="463--474"),
-    ),
-    Reference(
-        "domingues2021kernel",
-        "inproceedings",
-        ("Omar {Darwiche Domingues}", "Pierre Ménard", "Matteo Pirotta", "Emilie Kaufmann", "Michal Valko"),
-        "Kernel-Based Reinforcement Learning: A Finite-Time Analysis",
-        2021,
-        _pmlr(_ICML.format("38th"), 139, pages="2783--2792"),
-    ),
-    Reference(
-        "abbasi2011improved",
-        "inproceedings",
-        ("Yasin Abbasi-Yadkori", "Dávid Pál", "Csaba Szepesvári"),
-        "Improved Algorithms for Linear Stochastic Bandits",
-        2011,
-        {"booktitle": _NEURIPS, "volume": "24", "pages": "2312--2320"},
-    ),
-    Reference(
-        "valko2013finite",
-        "inproceedings",
-        ("Michal Valko", "Nathan Korda", "Rémi Munos", "Ilias Flaounas", "Nello Cristianini"),
-        "Finite-Time Analysis of Kernelised Contextual Bandits",
-        2013,
-        {
-            "booktitle": "Proceedings of the 29th Conference on Uncertainty in Artificial Intelligence",
-            "pages": "654--663",
-            "note": "arXiv:1309.6869",
-        },
-    ),
-    Reference(
-        "sutton2018reinforcement",
-        "book",
-        ("Richard S. Sutton", "Andrew G. Barto"),
-        "Reinforcement Learning: An Introduction",
-        2018,
-        {"edition": "Second", "publisher": "MIT Press"},
-    ),
-    Reference(
-        "rasmussen2006gaussian",
-        "book",
-        ("Carl Edward Rasmussen", "Christopher K. I. Williams"),
-        "Gaussian Processes for Machine Learning",
-        2006,
-        {"publisher": "MIT Press"},
-    ),
-    Reference(
-        "agarwal2021deep",
-        "inproceedings",
-        ("Rishabh Agarwal", "Max Schwarzer", "Pablo Samuel Castro", "Aaron C. Courville", "Marc G. Bellemare"),
-        "Deep Reinforcement Learning at the Edge of the Statistical Precipice",
-        2021,
-        {"booktitle": _NEURIPS, "volume": "34", "note": "arXiv:2108.13264"},
-    ),
-    Reference(
-        "matrixrl",
-        "misc",
-        (),
-        "{matrixrl}: Reinforcement learning that explores with a proof",
-        None,
-        {"note": "Python package"},
-    ),
-)
-
-REFERENCES: dict[str, Reference] = {reference.key: reference for reference in _ALL}
+REFERENCES = _read()
 """Every reference by its BibTeX key."""
 
 CITATIONS: dict[str, tuple[str, ...]] = {
@@ -281,7 +141,7 @@ def cited_by(names: Iterable[str]) -> list[Reference]:
 
 def bibtex(references: Iterable[Reference]) -> str:
     """Return a BibTeX file with these entries."""
-    return "\n\n".join(reference.as_bibtex() for reference in references) + "\n"
+    return "\n\n".join(reference.entry for reference in references) + "\n"
 
 
 def references_of(experiment: Experiment) -> list[Reference]:

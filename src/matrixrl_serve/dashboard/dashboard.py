@@ -19,7 +19,6 @@ from matrixrl_serve.projection import Projection
 
 if TYPE_CHECKING:
     from matrixrl_serve.service import Service
-    from matrixrl_serve.shared import SharedService
 
 __all__ = ["Dashboard"]
 
@@ -37,7 +36,7 @@ class Dashboard:
         feed: The parts ``now`` (what goes on), ``plan`` (what is proven) and ``visits`` (what was counted), as JSON.
     """
 
-    def __init__(self, service: Service | SharedService) -> None:
+    def __init__(self, service: Service) -> None:
         problem = service.problem
         self._service = service
         self._counter = DecisionCounter()

@@ -1,6 +1,6 @@
 """Answers to requests, from memory."""
 
-from matrixrl_serve.decisions.answers import ActionBounds, Answer, Closed, Opened, Recorded, Reply
+from matrixrl_serve.decisions.answers import ActionBounds, Answer, Closed, Opened, Recorded
 from matrixrl_serve.decisions.requests import Decisions
 
-__all__ = ["ActionBounds", "Answer", "Closed", "Decisions", "Opened", "Recorded", "Reply"]
+__all__ = ["ActionBounds", "Answer", "Closed", "Decisions", "Opened", "Recorded"]

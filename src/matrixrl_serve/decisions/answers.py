@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from matrixrl_serve.log import Commit
-
-__all__ = ["ActionBounds", "Answer", "Closed", "Opened", "Recorded", "Reply"]
+__all__ = ["ActionBounds", "Answer", "Closed", "Opened", "Recorded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +103,3 @@ class Closed:
     how: str
     steps: int
     repeated: bool = False
-
-
-class Reply(NamedTuple):
-    """An answer, and the transaction that must be durable before it is sent."""
-
-    answer: Opened | Answer | Recorded | Closed
-    commit: Commit

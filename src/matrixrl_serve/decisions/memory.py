@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from matrixrl_serve.errors import NotFound
-from matrixrl_serve.log import Commit, Draft, Event, EventLog, EventWriter
+from matrixrl_serve.log import Draft, Event, EventLog, Writer
 from matrixrl_serve.projection import EPISODE_NAME, EpisodeState, Projection
 
 __all__ = ["EpisodeMemory", "Recent"]
@@ -60,26 +60,20 @@ class EpisodeMemory:
         writer: Its writer.
     """
 
-    def __init__(self, projection: Projection, log: EventLog, writer: EventWriter) -> None:
+    def __init__(self, projection: Projection, log: EventLog, writer: Writer) -> None:
         self.projection = projection
         self._log, self._writer = log, writer
         self._by_key: Recent[tuple[str, str], str] = Recent(_REMEMBERED, lambda: writer.durable)
         self._over: Recent[str, EpisodeState] = Recent(_REMEMBERED, lambda: writer.durable)
 
-    @property
-    def latest(self) -> Commit:
-        """The transaction of the last event."""
-        return self._writer.latest
-
-    def append(self, drafts: Sequence[Draft]) -> Commit:
+    def append(self, drafts: Sequence[Draft]) -> None:
         """Give events their place in the log, and apply them."""
-        events, commit = self._writer.append(drafts)
+        events = self._writer.append(drafts)
         try:
             self.follow(events)
         except BaseException as error:  # such as MemoryError: the log will have what memory has not
             self._writer.fail(f"event {events[0].seq} was taken, and is not in memory ({type(error).__name__})")
             raise
-        return commit
 
     def follow(self, events: Sequence[Event]) -> None:
         """Apply events that have their place in the log, in order."""

@@ -6,32 +6,32 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from matrixrl.checks import choice, fail
-from matrixrl_serve.decisions.answers import ActionBounds, Answer, Closed, Opened, Recorded, Reply
+from matrixrl_serve.decisions.answers import ActionBounds, Answer, Closed, Opened, Recorded
 from matrixrl_serve.decisions.checks import check_state, checked_outcome, step_to_ask, step_to_tell
 from matrixrl_serve.decisions.decision import decide, followed, narrowed
 from matrixrl_serve.decisions.memory import EpisodeMemory
 from matrixrl_serve.errors import Conflict, NotFound
 from matrixrl_serve.learner import Publication
 from matrixrl_serve.learner.outcomes import is_declared
-from matrixrl_serve.log import Commit, Draft, Event, EventLog, EventWriter, Kind
+from matrixrl_serve.log import Draft, Event, EventLog, Kind, Writer
 from matrixrl_serve.problem import MODES, Mode, ServedProblem
 from matrixrl_serve.projection import Asked, EpisodeState, Projection, Told
 
 __all__ = ["Decisions"]
 
+Repeated = TypeVar("Repeated", Opened, Answer, Recorded, Closed)
 _LONGEST_TICK = 5.0  # seconds between two sweeps that count as time in which outcomes could be reported
 
 
 class Decisions:
     """Answers from the published plans and the open episodes; never waits for a plan.
 
-    A request changes memory and gets its place in the log under one lock. It must not be acknowledged before
-    `Reply.commit` is durable.
+    Requests that change something are made in a transaction of the writer, and acknowledged once that is durable.
 
     Args:
         problem: The problem.
@@ -39,7 +39,6 @@ class Decisions:
         plans: Published plans by their versions, with those of all open episodes and the newest one.
         log: The log, to look up what is over.
         writer: Its writer.
-        clock: Function that returns the time in seconds since 1970.
         timer: Function that returns seconds of a clock that never jumps, by which episodes time out.
     """
 
@@ -49,20 +48,19 @@ class Decisions:
         projection: Projection,
         plans: MutableMapping[int, Publication],
         log: EventLog,
-        writer: EventWriter,
+        writer: Writer,
         *,
-        clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self.problem, self.plans = problem, plans
         self._timer, self._last_sweep = timer, (timer(), writer.seq)
         self._served = 0.0  # seconds in which outcomes could be reported
         self._waiting: dict[str, tuple[tuple[int, ...], float]] = {}  # what open episodes wait for, and since when
-        self._log, self._writer, self._clock = log, writer, clock
+        self._log, self._writer = log, writer
         self._memory = EpisodeMemory(projection, log, writer)
         self._lock = threading.RLock()
-        self.started = clock()
         self.n_repeated = 0
+        self._unused: set[int] = set()  # versions of plans that no episode had when the last one was published
         self._actions = [problem.actions.decode(a) for a in range(problem.actions.size)]
 
     @property
@@ -71,17 +69,12 @@ class Decisions:
         return self._memory.projection
 
     @property
-    def latest(self) -> Commit:
-        """The transaction of the last event: once it is over, everything that memory shows now is durable."""
-        return self._memory.latest
-
-    @property
     def newest(self) -> Publication:
         """The newest published plan."""
         with self._lock:  # `publish` changes both
             return self.plans[self.projection.plan]
 
-    def open(self, actor: str, *, episode: str | None = None, key: str | None = None) -> Reply:
+    def open(self, actor: str, *, episode: str | None = None, key: str | None = None) -> Opened:
         """Open an episode.
 
         Args:
@@ -96,8 +89,8 @@ class Decisions:
             name = episode if episode is not None else secrets.token_hex(8)
             mode = self.projection.mode
             body = {"plan": self.newest.version, "mode": mode, "follows": followed(mode, self.problem)}
-            commit = self._memory.append([Draft("opened", actor, body, name, key=key)])
-            return Reply(Opened(**self._opened(self.projection.episodes[name])), commit)
+            self._memory.append([Draft("opened", actor, body, name, key=key)])
+            return Opened(**self._opened(self.projection.episodes[name]))
 
     def _opened(self, episode: EpisodeState) -> dict[str, Any]:
         return {
@@ -134,7 +127,7 @@ class Decisions:
         allowed: list[Any] | None = None,
         step: Any = None,
         key: str | None = None,
-    ) -> Reply:
+    ) -> Answer:
         """Return the decision of an episode; the same question gets the same answer.
 
         Args:
@@ -166,10 +159,10 @@ class Decisions:
             body |= ({} if listed is None else {"allowed": list(listed)}) | (
                 {} if found.advised is None else {"advised": found.advised}
             )
-            commit = self._memory.append([Draft("asked", actor, body, name, number, key)])
+            self._memory.append([Draft("asked", actor, body, name, number, key)])
             asked = episode.steps[number].asked
             assert asked is not None
-            return Reply(self._answer(episode, number, asked), commit)
+            return self._answer(episode, number, asked)
 
     def _answer(self, episode: EpisodeState, step: int, asked: Asked, *, repeated: bool = False) -> Answer:
         plan = self.plans.get(episode.plan)
@@ -203,7 +196,7 @@ class Decisions:
         action: Any = None,
         step: Any = None,
         key: str | None = None,
-    ) -> Reply:
+    ) -> Recorded:
         """Record the outcome of a step; outcomes may come late, in any order, and more than once.
 
         The episode ends by itself with its last outcome.
@@ -239,8 +232,8 @@ class Decisions:
             drafts = [Draft("told", actor, _outcome(told), name, number, key)]
             if self._completes(episode, number, told):
                 drafts.append(Draft("ended", actor, {"reason": "complete"}, name))
-            commit = self._memory.append(drafts)
-            return Reply(Recorded(name, number, len(drafts) > 1), commit)
+            self._memory.append(drafts)
+            return Recorded(name, number, len(drafts) > 1)
 
     def _completes(self, episode: EpisodeState, number: int, told: Told) -> bool:
         others = (step.told for k, step in enumerate(episode.steps) if k != number)
@@ -250,7 +243,7 @@ class Decisions:
         final = told if last == number else episode.steps[last].told
         return last == self.problem.horizon - 1 or (final is not None and final.terminated)
 
-    def end(self, actor: str, name: str, *, key: str | None = None) -> Reply:
+    def end(self, actor: str, name: str, *, key: str | None = None) -> Closed:
         """End an episode before its horizon; all questions must have an outcome."""
         with self._lock:
             episode = self._memory.find(name)
@@ -262,12 +255,12 @@ class Decisions:
                     raise Conflict(f"{missing}; report it, let it time out, or abandon the episode")
             return self._close(actor, episode, "ended", {"reason": "request"}, key)
 
-    def abandon(self, actor: str, name: str, *, key: str | None = None) -> Reply:
+    def abandon(self, actor: str, name: str, *, key: str | None = None) -> Closed:
         """Forget an episode; what is proven ends if it was asked for an action (docs/proofs.md, section 3)."""
         with self._lock:
             return self._close(actor, self._memory.find(name), "abandoned", {"reason": "request"}, key)
 
-    def time_out(self, actor: str, name: str, *, key: str | None = None) -> Reply:
+    def time_out(self, actor: str, name: str, *, key: str | None = None) -> Closed:
         """Close an episode whose outcomes do not come; missing ones pay the default reward, if there is one."""
         with self._lock:
             episode = self._memory.find(name)
@@ -275,7 +268,7 @@ class Decisions:
                 fail("time_out", "must be in the problem file", "nothing", "Add time_out = seconds, or abandon.")
             return self._close(actor, episode, _timed_out(episode, self.problem), {"reason": "request"}, key)
 
-    def sweep(self) -> Commit | None:
+    def sweep(self) -> None:
         """Close all episodes that are overdue by the time-out of the problem file; call it about once a second.
 
         Only time counts in which this process could have taken an outcome: neither a time at which the service was down
@@ -283,7 +276,7 @@ class Decisions:
         """
         limit = self.problem.file.time_out
         if limit is None:
-            return None
+            return
         with self._lock:
             self._count_served()
             drafts, waiting = [], {}
@@ -296,7 +289,8 @@ class Decisions:
                     body = {"reason": "time_out", "waited": self._served - since}
                     drafts.append(Draft(_timed_out(episode, self.problem), "clock", body, episode.id))
             self._waiting = waiting
-            return self._memory.append(drafts) if drafts else None
+            if drafts:
+                self._memory.append(drafts)
 
     def _count_served(self) -> None:
         """Count the time since the last sweep, if the log took meanwhile what was on its way to it then."""
@@ -305,39 +299,42 @@ class Decisions:
             self._served += min(now - before, _LONGEST_TICK)
         self._last_sweep = now, self._writer.seq
 
-    def _close(self, actor: str, episode: EpisodeState, kind: Kind, body: dict[str, Any], key: str | None) -> Reply:
+    def _close(self, actor: str, episode: EpisodeState, kind: Kind, body: dict[str, Any], key: str | None) -> Closed:
         if episode.closed is not None:
             if episode.closed != kind:
                 raise Conflict(f"episode {episode.id} is over: it was {_words(episode.closed)}")
             return self._repeat(Closed(episode.id, episode.closed, episode.n_told, repeated=True))
-        commit = self._memory.append([Draft(kind, actor, body, episode.id, key=key)])
-        return Reply(Closed(episode.id, kind, episode.n_told), commit)
+        self._memory.append([Draft(kind, actor, body, episode.id, key=key)])
+        return Closed(episode.id, kind, episode.n_told)
 
-    def set_mode(self, actor: str, mode: Any, reason: str = "request") -> Commit:
-        """Change the mode of the episodes that are opened from now on."""
+    def set_mode(self, actor: str, mode: Any, reason: str = "request") -> Mode:
+        """Change the mode of the episodes that are opened from now on, and return it."""
         with self._lock:
             wanted: Mode = choice("mode", mode, MODES)  # type: ignore[assignment]
-            if wanted == self.projection.mode:
-                return self._memory.latest
-            return self._memory.append(
-                [Draft("mode", actor, {"from": self.projection.mode, "to": wanted, "reason": reason})]
-            )
+            if wanted != self.projection.mode:
+                change = {"from": self.projection.mode, "to": wanted, "reason": reason}
+                self._memory.append([Draft("mode", actor, change)])
+            return wanted
 
-    def publish(self, publication: Publication, drafts: Sequence[Draft]) -> Commit:
-        """Append the events of a new plan, and answer from it from now on."""
+    def publish(self, publication: Publication, drafts: Sequence[Draft]) -> None:
+        """Append the events of a new plan, unless that was done, and answer from it from now on."""
         with self._lock:
+            if publication.version <= self.projection.plan:
+                return
             kept = [draft for draft in drafts if draft.kind != "mode" or draft.body["from"] == self.projection.mode]
-            self.plans[publication.version] = publication
-            commit = self._memory.append(kept)
+            # What was unused once may be used again if the transaction that closed its last episode was undone.
             used = {episode.plan for episode in self.projection.episodes.values()} | {self.projection.plan}
-            for version in set(self.plans) - used:
+            unused = set(self.plans) - used
+            for version in unused & self._unused:
                 del self.plans[version]
-            return commit
+            self._unused = unused
+            self.plans[publication.version] = publication
+            self._memory.append(kept)
 
-    def note(self, drafts: Sequence[Draft]) -> Commit:
+    def note(self, drafts: Sequence[Draft]) -> None:
         """Append events that are about no episode, such as those of tokens."""
         with self._lock:
-            return self._memory.append(drafts)
+            self._memory.append(drafts)
 
     def follow(self, events: Sequence[Event]) -> None:
         """Take events that another process appended."""
@@ -362,10 +359,10 @@ class Decisions:
         if episode.closed is not None:
             raise Conflict(f"episode {episode.id} is over: it was {_words(episode.closed)}")
 
-    def _repeat(self, answer: Opened | Answer | Recorded | Closed) -> Reply:
-        """Return an answer that was given before; what it says may still be on its way to the disk."""
+    def _repeat(self, answer: Repeated) -> Repeated:
+        """Count and return an answer that was given before."""
         self.n_repeated += 1
-        return Reply(answer, self._memory.latest)
+        return answer
 
 
 def _outcome(told: Told) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +21,6 @@ from matrixrl_serve.http.guard import RequestGuard, error_body, refused
 from matrixrl_serve.http.read_routes import reading_routes
 from matrixrl_serve.http.write_routes import RouteContext, decision_routes, describe_decisions, writing_routes
 from matrixrl_serve.service import Service
-from matrixrl_serve.shared import SharedService
 
 __all__ = ["make_app"]
 
@@ -34,7 +33,7 @@ _DESCRIPTION = (
 )
 
 
-def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> FastAPI:
+def make_app(service: Service, *, hosts: Sequence[str] = ()) -> FastAPI:
     """Return the application that serves a service.
 
     Args:
@@ -54,8 +53,7 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        ending = lambda: app.state.end()  # noqa: E731
-        tasks = [asyncio.create_task(_maintain(service, access, ending)), asyncio.create_task(_watch(dashboard))]
+        tasks = [asyncio.create_task(_maintain(service, access)), asyncio.create_task(_watch(dashboard))]
         yield
         for task in tasks:
             task.cancel()
@@ -73,7 +71,6 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
     app.add_middleware(RequestGuard, hosts=hosts)
     app.state.access = access
     app.state.stopping = lambda: False
-    app.state.end = lambda: None  # ends the process, where there is one to end
     app.include_router(writing_routes(context))
     app.include_router(reading_routes(service, context))
     app.include_router(dashboard_routes(dashboard, context, lambda: app.state.stopping()))
@@ -93,11 +90,9 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = ()) -> 
     return app
 
 
-async def _maintain(service: Service | SharedService, access: Access, end: Callable[[], object]) -> None:
-    """Let overdue episodes time out, take notice of new and revoked tokens, and end a process that cannot go on."""
+async def _maintain(service: Service, access: Access) -> None:
+    """Let overdue episodes time out, and take notice of new and revoked tokens."""
     while True:
-        if service.writer.fatal is not None:
-            end()
         try:
             await asyncio.to_thread(service.maintain, access)
         except StoreError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from functools import cached_property
+from functools import cache
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -17,6 +17,7 @@ from matrixrl_serve.http.write_routes import RouteContext, authorization_of
 
 __all__ = ["dashboard_routes"]
 
+_FOLDER = "dashboard/"
 _MOST_STREAMS = 64
 _KEPT = {"cache-control": "private, max-age=86400"}  # it is large, and the same for all services
 _POLICY = {"content-security-policy": CONTENT_POLICY}
@@ -32,23 +33,20 @@ def dashboard_routes(dashboard: Dashboard, context: RouteContext, is_stopping: C
         context: Tokens and limits.
         is_stopping: Function that says whether the server ends, so that open streams must end.
     """
-    router, files, streams = APIRouter(), _Files(), _Streams(dashboard, context, is_stopping)
+    router, streams = APIRouter(), _Streams(dashboard, context, is_stopping)
+    files = cache(lambda: PAGES.served("dashboard", folder=_FOLDER, title="matrixrl serve"))  # when first asked for
 
-    @router.get("/", include_in_schema=False)
-    def page() -> Response:
-        return Response(files.page, media_type="text/html", headers=_POLICY)
+    def add_file(path: str, headers: dict[str, str] | None = None) -> None:
+        def file() -> Response:
+            media_type, text = files()[path]
+            return Response(text, media_type=media_type, headers=headers)
 
-    @router.get("/dashboard/page.css", include_in_schema=False)
-    def style() -> Response:
-        return Response(files.style, media_type="text/css")
+        router.get(path, include_in_schema=False)(file)
 
-    @router.get("/dashboard/page.js", include_in_schema=False)
-    def script() -> Response:
-        return Response(files.script, media_type="text/javascript")
-
-    @router.get("/dashboard/plotly.js", include_in_schema=False)
-    def plotly() -> Response:
-        return Response(files.plotly, media_type="text/javascript", headers=_KEPT)
+    add_file("/", _POLICY)
+    add_file(f"/{_FOLDER}page.css")
+    add_file(f"/{_FOLDER}page.js")
+    add_file(f"/{_FOLDER}plotly.js", _KEPT)
 
     @router.get("/v1/stream", summary="What the dashboard shows, as server-sent events.", tags=["reading"])
     async def stream(request: Request) -> Response:
@@ -70,26 +68,6 @@ def dashboard_routes(dashboard: Dashboard, context: RouteContext, is_stopping: C
         return JSONResponse(dashboard.states(StatesQuery(stage, search, sort, descending, page)))  # once it is durable
 
     return router
-
-
-class _Files:
-    """The files of the page, made when they are first asked for."""
-
-    @cached_property
-    def page(self) -> str:
-        return PAGES.render_served("dashboard.html.j2", self.plotly, files="dashboard/", title="matrixrl serve")
-
-    @cached_property
-    def style(self) -> str:
-        return PAGES.stylesheet("panels", "dashboard")
-
-    @cached_property
-    def script(self) -> str:
-        return PAGES.script("page", "charts", "dashboard")
-
-    @cached_property
-    def plotly(self) -> str:
-        return PAGES.plotly_script()
 
 
 class _Streams:

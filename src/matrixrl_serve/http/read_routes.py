@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ from matrixrl_serve.projection import EpisodeState
 
 if TYPE_CHECKING:
     from matrixrl_serve.service import Service
-    from matrixrl_serve.shared import SharedService
 
 __all__ = ["reading_routes"]
 
@@ -30,7 +30,7 @@ _MOST = 1000
 _LAST = 2**63 - 1  # of the numbers that a database holds
 
 
-def reading_routes(service: Service | SharedService, context: RouteContext) -> APIRouter:
+def reading_routes(service: Service, context: RouteContext) -> APIRouter:
     """Return the routes of requests that change nothing.
 
     What they read in memory is shown once it is durable.
@@ -85,7 +85,7 @@ def reading_routes(service: Service | SharedService, context: RouteContext) -> A
         context.reader(request)
         some = [one.summary() for one in list(decisions.projection.episodes.values())[:limit]]
         counts = {"n_open": len(decisions.projection.episodes), "held_back": decisions.projection.n_held_back}
-        await decisions.latest.durable()
+        await asyncio.wrap_future(service.writer.latest)
         return JSONResponse({**counts, "episodes": some})
 
     @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")
@@ -140,7 +140,7 @@ def _of_plan(body: dict[str, Any]) -> dict[str, Any]:
     return {"plan": body["plan"], "episodes": body["episodes"], **bounds, "comparison": body["comparison"]}
 
 
-def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, Any]:
+def _long(episode: EpisodeState, service: Service) -> dict[str, Any]:
     states, actions = service.problem.states.decode, service.problem.actions.decode
     steps = []
     for number, step in enumerate(episode.steps):
@@ -156,7 +156,7 @@ def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, 
     return episode.summary() | {"steps": steps}
 
 
-def _metrics(service: Service | SharedService) -> Iterator[str]:
+def _metrics(service: Service) -> Iterator[str]:
     """Yield the lines of the metrics of a service in the text format of Prometheus."""
     decisions, projection = service.decisions, service.decisions.projection
     certificate, report = decisions.newest.report["certificate"], decisions.newest.report

@@ -9,12 +9,9 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 
-import uvicorn
-
 from matrixrl.checks import choice, fail
-from matrixrl.errors import StoreError
 from matrixrl.interrupts import ending_in_order
-from matrixrl.pages.server import open_socket
+from matrixrl.pages.server import open_socket, run_server
 from matrixrl_serve.access import list_tokens
 from matrixrl_serve.http.app import make_app
 from matrixrl_serve.log import EventLog
@@ -64,7 +61,7 @@ def serve(
 
     Raises:
         InvalidInput: The address is open to other machines, and there is no token.
-        StoreError: The log cannot be used, or memory is not what it says any more: the process must start again.
+        StoreError: The log cannot be used.
     """
     choice("--role", role, ROLES)
     if role == "learner":
@@ -78,11 +75,12 @@ def serve(
             logger.warning("%s", _NO_DEFAULT)
         with open_socket(port, host) as listener:
             app = make_app(service, hosts=[*allow_hosts, host])
-            config = uvicorn.Config(
+            if announce is not None:
+                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
+            run_server(
                 app,
+                listener,
                 log_level="warning",
-                access_log=False,
-                server_header=False,
                 http="httptools",
                 ws="none",
                 proxy_headers=False,  # who sends a request is known by its token, not by its address
@@ -90,20 +88,9 @@ def serve(
                 timeout_keep_alive=60,
                 limit_concurrency=_MOST_CONNECTIONS,
             )
-            server = uvicorn.Server(config)
-            app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
-            app.state.end = lambda: setattr(server, "should_exit", True)
-            if announce is not None:
-                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
-            try:
-                server.run(sockets=[listener])
-            except KeyboardInterrupt:
-                return  # uvicorn raises the signal again after its shutdown
-            if service.writer.fatal is not None:  # with a status, so that whatever started it starts it again
-                raise StoreError(f"the service ended, and must start again: {service.writer.fatal}")
 
 
-def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service | SharedService:
+def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service:
     """Return the service of a directory or a database."""
     if is_address(data):
         return SharedService(problem, str(data), learning=role == "all")

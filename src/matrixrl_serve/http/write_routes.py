@@ -15,11 +15,10 @@ from starlette.routing import BaseRoute, Route
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl_serve.access import Access
-from matrixrl_serve.decisions import Answer, Closed, Decisions, Opened, Recorded, Reply
+from matrixrl_serve.decisions import Answer, Closed, Decisions, Opened, Recorded
 from matrixrl_serve.errors import status_of
 from matrixrl_serve.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
 from matrixrl_serve.http.guard import Message, Receive, Send, refused, respond
-from matrixrl_serve.log import Commit
 
 __all__ = [
     "COMMANDS",
@@ -46,7 +45,7 @@ class RouteContext:
 
     decisions: Decisions
     access: Access
-    carry_out: Callable[[Callable[[], tuple[Any, Commit | None]]], Awaitable[Any]]
+    carry_out: Callable[[Callable[[], Any]], Awaitable[Any]]
 
     def reader(self, request: Request, scope: str = "read") -> str:
         """Return who sends a request that needs a scope, or refuse it."""
@@ -72,11 +71,11 @@ class Command:
 
     model: type[BaseModel]
     scope: str
-    run: Callable[..., Reply]
+    run: Callable[..., Any]
     answer: type
     words: str
 
-    def reply(self, decisions: Decisions, actor: str, episode: str | None, body: BaseModel) -> Reply:
+    def reply(self, decisions: Decisions, actor: str, episode: str | None, body: BaseModel) -> Any:
         """Decide the request of an actor about an episode; one that opens it has its name in the body."""
         if self.model is OpenBody:
             return self.run(decisions, actor, **dict(body))
@@ -202,21 +201,14 @@ def writing_routes(context: RouteContext) -> APIRouter:
     async def mode(request: Request) -> Response:
         actor = context.reader(request, "admin")
         body = parsed(ModeBody, await request.body())
-
-        def change() -> tuple[str, Commit]:
-            commit = decisions.set_mode(actor, body.mode, body.reason)
-            return decisions.projection.mode, commit
-
-        found = await context.carry_out(change)
+        found = await context.carry_out(lambda: decisions.set_mode(actor, body.mode, body.reason))
         return Response(_dumped({"mode": found}), media_type="application/json")
 
     return router
 
 
-def _batch(
-    context: RouteContext, actor: str, authorization: str, body: BatchBody
-) -> tuple[list[dict[str, Any]], Commit]:
-    """Return the results of many requests, and the last transaction, which is durable after all that they depend on."""
+def _batch(context: RouteContext, actor: str, authorization: str, body: BatchBody) -> list[dict[str, Any]]:
+    """Return the results of many requests."""
     results: list[dict[str, Any]] = []
     for item in body.requests:
         try:
@@ -224,12 +216,11 @@ def _batch(
             context.actor(authorization, command.scope)
             named = {"episode": item.episode} if item.do == "open" else {}
             own = parsed(command.model, (item.model_extra or {}) | named)
-            reply = command.reply(context.decisions, actor, item.episode, own)
-            results.append({"status": 200, "body": reply.answer})
+            results.append({"status": 200, "body": command.reply(context.decisions, actor, item.episode, own)})
         except MatrixRLError as error:
             argument = error.argument if isinstance(error, InvalidInput) else None
             results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
-    return results, context.decisions.latest
+    return results
 
 
 def authorization_of(request: Request) -> str:

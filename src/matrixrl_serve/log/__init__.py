@@ -2,6 +2,6 @@
 
 from matrixrl_serve.log.event_log import Checked, EventLog
 from matrixrl_serve.log.events import KINDS, LEARNER, Draft, Event, Kind
-from matrixrl_serve.log.writer import Commit, EventWriter, Writer
+from matrixrl_serve.log.writer import Head, Writer
 
-__all__ = ["KINDS", "LEARNER", "Checked", "Commit", "Draft", "Event", "EventLog", "EventWriter", "Kind", "Writer"]
+__all__ = ["KINDS", "LEARNER", "Checked", "Draft", "Event", "EventLog", "Head", "Kind", "Writer"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ import sqlalchemy as sa
 
 from matrixrl.checks import file_path
 from matrixrl.errors import StoreError
-from matrixrl_serve.log.postgres import create_tables, is_address, make_engine, shown_place
+from matrixrl_serve.log.postgres import create_tables, is_address, lock_log, make_engine, shown_place
 from matrixrl_serve.log.tables import metadata
 
-__all__ = ["FILE", "failing", "open_database"]
+__all__ = ["FILE", "appending", "failing", "open_database"]
 
 FILE = "log.db"
 """Name of the SQLite file in the directory of a service."""
+_BUSY = 5.0  # seconds that a transaction waits for another process that writes to the file
 
 
 def open_database(data: str | os.PathLike[str], *, create: bool = True) -> sa.Engine:
@@ -39,7 +41,7 @@ def open_database(data: str | os.PathLike[str], *, create: bool = True) -> sa.En
         path = Path(file_path("data", data)) / FILE
         if not create and not path.is_file():
             raise StoreError(f"{path.parent} holds no log of a service ({FILE})")
-        engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": 30.0})
+        engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": _BUSY})
         sa.event.listen(engine, "connect", _set_pragmas)
     with failing(shown_place(data)):
         if create and is_address(data):
@@ -63,6 +65,25 @@ def failing(place: str) -> Iterator[None]:
     except sa.exc.SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or error
         raise StoreError(f"the log in {place} cannot be used: {' '.join(str(cause).split())[:300]}") from error
+
+
+@contextmanager
+def appending(connection: sa.Connection, clock: Callable[[], float] = time.time) -> Iterator[float]:
+    """Hold the lock of the log in a transaction, and yield the time in seconds since 1970.
+
+    Transactions follow one another: the next one sees what this one committed. So numbers of events have no gaps and
+    are those of the commits.
+
+    Args:
+        connection: The connection.
+        clock: Function that returns the time; processes that share a PostgreSQL database use its clock instead.
+    """
+    with connection.begin():
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield clock()
+        else:
+            yield lock_log(connection)
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:

@@ -10,16 +10,14 @@ import sqlalchemy as sa
 
 from matrixrl.errors import StoreError
 from matrixrl_serve.errors import went_back
-from matrixrl_serve.log.database import failing, open_database
-from matrixrl_serve.log.events import FIRST_DIGEST, KINDS, Event
+from matrixrl_serve.log.database import appending, failing, open_database
+from matrixrl_serve.log.events import FIRST_DIGEST, KINDS, Draft, Event, chained
 from matrixrl_serve.log.postgres import shown_place
-from matrixrl_serve.log.tables import CLOSED, OPENED, STEPS, event_of, events, row_of
-from matrixrl_serve.log.writer import Refused
+from matrixrl_serve.log.tables import CLOSED, OPENED, STEPS, event_of, events, events_from, insert
 
 __all__ = ["Checked", "EventLog"]
 
 _PAGE = 5000  # rows that are read together
-_BUSY = 5000  # milliseconds that a transaction waits for another process that writes to the file
 
 
 @dataclass(frozen=True)
@@ -38,16 +36,16 @@ class Checked:
 
 
 class EventLog:
-    """An append-only log of events.
+    """An append-only log of events, to which a `Writer` appends.
 
     Args:
         data: Directory, or address of a PostgreSQL database.
         create: Whether to create what does not exist.
 
     >>> import tempfile
-    >>> from matrixrl_serve.log.events import Draft, chained
+    >>> from matrixrl_serve.log.events import Draft
     >>> log = EventLog(tempfile.mkdtemp())
-    >>> log.append([chained(Draft("opened", "local", {}, episode="a"), 1, 0.0, FIRST_DIGEST)])
+    >>> log.begin(Draft("created", "local", {}))
     >>> log.check().n_events
     1
     >>> log.close()
@@ -57,30 +55,12 @@ class EventLog:
         self.data = shown_place(data)
         """The place of the log for messages, without a password."""
         self.engine = open_database(data, create=create)
-        self._writing: sa.Connection | None = None  # of its own: readers cannot leave it without one
 
-    def append(self, rows: Sequence[Event]) -> None:
-        """Write events in one transaction; they are durable when this returns.
-
-        Raises:
-            Refused: The log has other events in their place.
-            StoreError: It cannot be written at present.
-        """
-        with failing(self.data):
-            try:
-                if self._writing is None:
-                    self._writing = self.engine.connect()
-                    if self.engine.dialect.name == "sqlite":
-                        self._writing.exec_driver_sql(f"PRAGMA busy_timeout={_BUSY}")
-                        self._writing.commit()
-                with self._writing.begin():
-                    self._writing.execute(events.insert(), [row_of(event) for event in rows])
-            except BaseException as error:
-                self._disconnect()
-                if isinstance(error, sa.exc.IntegrityError):
-                    words = f"it has another event in the place of event {rows[0].seq}, or for the same question"
-                    raise Refused(f"the log in {self.data} cannot be used: {words}") from error
-                raise
+    def begin(self, first: Draft) -> None:
+        """Append the first event, unless another process has done so."""
+        with failing(self.data), self.engine.connect() as connection, appending(connection) as now:
+            if not events_from(connection, 1):
+                insert(connection, [chained(first, 1, now, FIRST_DIGEST)])
 
     def last(self) -> tuple[int, str]:
         """Return number and digest of the last event; 0 and `FIRST_DIGEST` of an empty log."""
@@ -172,14 +152,7 @@ class EventLog:
 
     def close(self) -> None:
         """Close all connections."""
-        self._disconnect()
         self.engine.dispose()
-
-    def _disconnect(self) -> None:
-        connection, self._writing = self._writing, None
-        if connection is not None:
-            connection.invalidate()
-            connection.close()
 
 
 def _no_counts() -> dict[str, int]:

@@ -94,8 +94,8 @@ class Event:
         """Return the digest that the event must have after another one with a digest."""
         return _digest(before, self.seq, self.at, self.kind, self.actor, self.episode, self.step, self.key, self.text)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the event as plain data, for reading."""
+    def row(self) -> dict[str, Any]:
+        """Return the event as a row of the table."""
         return {
             "seq": self.seq,
             "at": self.at,
@@ -104,9 +104,13 @@ class Event:
             "episode": self.episode,
             "step": self.step,
             "key": self.key,
-            "body": self.body,
+            "body": self.text,
             "digest": self.digest,
         }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the event as plain data, for reading."""
+        return self.row() | {"body": self.body}
 
 
 def chained(draft: Draft, seq: int, at: float, before: str) -> Event:

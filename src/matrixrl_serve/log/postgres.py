@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from matrixrl.checks import fail
-from matrixrl.errors import InvalidInput, MissingExtra
-from matrixrl_serve.log.events import Event
-from matrixrl_serve.log.tables import event_of, events, metadata, row_of, shared_metadata
+from matrixrl.errors import InvalidInput
+from matrixrl.extras import require_packages
+from matrixrl_serve.log.tables import metadata, shared_metadata
 
 __all__ = [
     "LEARN",
     "SCHEMA",
-    "appending",
     "create_tables",
-    "events_from",
-    "insert",
     "is_address",
+    "lock_log",
     "make_engine",
     "parsed_address",
     "shown_place",
@@ -105,10 +101,7 @@ def make_engine(address: str, *, pooled: bool = True) -> sa.Engine:
         address: Its address.
         pooled: Whether connections are kept for later use; a session that holds a lock must end with its connection.
     """
-    try:
-        import psycopg  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("PostgreSQL needs psycopg; pip install 'matrixrl[postgres]'") from error
+    require_packages(["psycopg"], extra="postgres", purpose="PostgreSQL")
     url = parsed_address(address)
     given = {name: value for name, value in _CONNECTION.items() if name not in url.query}
     own = url.query.get("options", "")
@@ -126,24 +119,7 @@ def create_tables(engine: sa.Engine) -> None:
         shared_metadata.create_all(connection)
 
 
-@contextmanager
-def appending(connection: sa.Connection) -> Iterator[float]:
-    """Hold the lock of the log in a transaction, and yield the time of the database in seconds since 1970.
-
-    Transactions follow one another: the next one sees what this one committed, and gets the lock after that. So numbers
-    of events have no gaps and are those of the commits, and all processes have one clock.
-    """
-    with connection.begin():
-        query = f"SELECT pg_advisory_xact_lock({_APPEND}, {SCHEMA}), extract(epoch FROM clock_timestamp())::float8"
-        yield float(connection.execute(sa.text(query)).one()[1])
-
-
-def events_from(connection: sa.Connection, seq: int) -> list[Event]:
-    """Return the events with this number and above, in order."""
-    query = sa.select(events).where(events.c.seq >= seq).order_by(events.c.seq)
-    return [event_of(row) for row in connection.execute(query)]
-
-
-def insert(connection: sa.Connection, rows: Sequence[Event]) -> None:
-    """Write events."""
-    connection.execute(events.insert(), [row_of(event) for event in rows])
+def lock_log(connection: sa.Connection) -> float:
+    """Wait in a transaction for the lock of the log, and return the time of the database in seconds since 1970."""
+    query = f"SELECT pg_advisory_xact_lock({_APPEND}, {SCHEMA}), extract(epoch FROM clock_timestamp())::float8"
+    return float(connection.execute(sa.text(query)).one()[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,12 +13,14 @@ __all__ = [
     "CLOSED",
     "OPENED",
     "STEPS",
+    "TURNING",
     "checkpoints",
     "event_of",
     "events",
+    "events_from",
+    "insert",
     "metadata",
     "plans",
-    "row_of",
     "shared_metadata",
     "tokens",
 ]
@@ -60,32 +63,22 @@ events = sa.Table(
 )
 """The log. Rows are only ever inserted."""
 
+
+def _indexed(name: str, condition: str, *columns: sa.Column[Any], unique: bool = True) -> sa.TextClause:
+    """Add an index of the events of some kinds, and return its condition."""
+    where = sa.text(condition)
+    sa.Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+    return where
+
+
 # No two processes can answer one question, or take one outcome, in two ways.
-STEPS = sa.text("kind IN ('asked', 'told')")
-sa.Index(
-    "one_answer",
-    events.c.episode,
-    events.c.step,
-    events.c.kind,
-    unique=True,
-    sqlite_where=STEPS,
-    postgresql_where=STEPS,
+STEPS = _indexed("one_answer", "kind IN ('asked', 'told')", events.c.episode, events.c.step, events.c.kind)
+OPENED = _indexed("one_episode", "kind = 'opened'", events.c.episode)
+_indexed("one_begin", "kind = 'opened' AND key IS NOT NULL", events.c.actor, events.c.key)
+CLOSED = _indexed("one_end", "kind IN ('ended', 'abandoned', 'timed_out')", events.c.episode)
+TURNING = _indexed(
+    "turning_points", "kind IN ('planned', 'mode', 'alarm', 'created')", events.c.kind, events.c.seq, unique=False
 )
-OPENED = sa.text("kind = 'opened'")
-sa.Index("one_episode", events.c.episode, unique=True, sqlite_where=OPENED, postgresql_where=OPENED)
-_OPENED_BY_KEY = sa.text("kind = 'opened' AND key IS NOT NULL")
-sa.Index(
-    "one_begin",
-    events.c.actor,
-    events.c.key,
-    unique=True,
-    sqlite_where=_OPENED_BY_KEY,
-    postgresql_where=_OPENED_BY_KEY,
-)
-CLOSED = sa.text("kind IN ('ended', 'abandoned', 'timed_out')")
-sa.Index("one_end", events.c.episode, unique=True, sqlite_where=CLOSED, postgresql_where=CLOSED)
-_KINDS = sa.text("kind IN ('planned', 'mode', 'alarm', 'created')")
-sa.Index("turning_points", events.c.kind, events.c.seq, sqlite_where=_KINDS, postgresql_where=_KINDS)
 
 tokens = sa.Table(
     "tokens",
@@ -100,21 +93,17 @@ tokens = sa.Table(
 """Tokens; `noted` is what the log says about one: nothing, created, or revoked."""
 
 
-def row_of(event: Event) -> dict[str, Any]:
-    """Return the row of an event."""
-    return {
-        "seq": event.seq,
-        "at": event.at,
-        "kind": event.kind,
-        "actor": event.actor,
-        "episode": event.episode,
-        "step": event.step,
-        "key": event.key,
-        "body": event.text,
-        "digest": event.digest,
-    }
-
-
 def event_of(row: Any) -> Event:
-    """Return the event of a row."""
-    return Event(row.seq, row.at, row.kind, row.actor, row.episode, row.step, row.key, row.body, row.digest)
+    """Return the event of a row, whose columns are its attributes."""
+    return Event(*row)
+
+
+def events_from(connection: sa.Connection, seq: int) -> list[Event]:
+    """Return the events with this number and above, in order."""
+    query = sa.select(events).where(events.c.seq >= seq).order_by(events.c.seq)
+    return [event_of(row) for row in connection.execute(query)]
+
+
+def insert(connection: sa.Connection, rows: Sequence[Event]) -> None:
+    """Write events."""
+    connection.execute(events.insert(), [event.row() for event in rows])

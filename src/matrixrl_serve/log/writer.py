@@ -1,281 +1,279 @@
-"""Group commit: one thread writes everything that came in meanwhile in one transaction."""
+"""The writer of a log: one thread decides requests in transactions, in which no other process appends anything."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
+
+import sqlalchemy as sa
 
 from matrixrl.errors import MatrixRLError, StoreError
+from matrixrl_serve.errors import WentBack, went_back
+from matrixrl_serve.log.database import appending, failing
 from matrixrl_serve.log.events import Draft, Event, chained
+from matrixrl_serve.log.tables import events_from, insert
 
 if TYPE_CHECKING:
     from matrixrl_serve.log.event_log import EventLog
 
-__all__ = ["Commit", "EventWriter", "Refused", "Writer"]
+__all__ = ["Head", "Reader", "Writer"]
 
-logger = logging.getLogger("matrixrl_serve")
-_PAUSES = (0.1, 0.2, 0.5, 1.0)  # seconds before the next attempt, after so many that failed in a row
+_MOST = 500  # requests in one transaction, as all other processes wait for its end
+_LATE = 2.0  # seconds since the last transaction after which news may be too many to read them while others wait
 
-
-class Refused(StoreError):
-    """The database does not take an event beside those that it has, now or later."""
-
-
-class EventWriter(Protocol):
-    """What gives events their place in a log."""
-
-    @property
-    def latest(self) -> Commit:
-        """The transaction of the last event that was taken."""
-
-    @property
-    def durable(self) -> int:
-        """Number of the last event that is on disk."""
-
-    @property
-    def seq(self) -> int:
-        """Number of the last event that was taken."""
-
-    error: MatrixRLError | None
-    """Why the log cannot be written at present; None if it can."""
-
-    def fail(self, words: str) -> None:
-        """Take nothing more: an event was taken, and memory does not have it."""
-
-    def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
-        """Give events their place in the log, and return them with the transaction that will hold all of them."""
+_Request = tuple[Callable[[], Any], Future[Any]]
+Head = tuple[int, str]
+"""Number and digest of an event."""
 
 
-class Commit:
-    """A transaction that is not over yet: wait for it before anything that it holds is acknowledged."""
+class Reader(Protocol):
+    """The memory of a process."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._error: MatrixRLError | None = None
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+    def follow(self, events: Sequence[Event]) -> None:
+        """Take events that another process appended."""
 
-    @property
-    def is_durable(self) -> bool:
-        """Whether the transaction is on disk."""
-        return self._over.is_set() and self._error is None
-
-    def wait(self, timeout: float | None = None) -> None:
-        """Return once the transaction is on disk.
-
-        Raises:
-            StoreError: It could not be written, or the time is over.
-        """
-        if not self._over.wait(timeout):
-            raise StoreError("the log did not take an event in time")
-        if self._error is not None:
-            raise self._error
-
-    async def durable(self) -> None:
-        """Return once the transaction is on disk; see `wait`."""
-        if not self._over.is_set():
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[None] = loop.create_future()
-            with self._lock:
-                if not self._over.is_set():
-                    self._waiting.append((loop, future))
-                else:
-                    future.set_result(None)
-            await future
-        if self._error is not None:
-            raise self._error
-
-    def finish(self, error: MatrixRLError | None = None) -> None:
-        """Wake up all that wait, one call into each event loop; a second call changes nothing."""
-        with self._lock:
-            if self._over.is_set():
-                return
-            self._error = error
-            self._over.set()
-            waiting, self._waiting = self._waiting, []
-        for loop in {loop for loop, _ in waiting}:
-            futures = [future for own, future in waiting if own is loop]
-            try:
-                loop.call_soon_threadsafe(_resolve, futures)
-            except RuntimeError:  # the loop was closed: nobody waits any more
-                continue
-
-
-def _resolve(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+    def start_again(self) -> Head:
+        """Forget everything, read the log again, and return number and digest of the last event."""
 
 
 class Writer:
-    """The only writer of a log: gives events their numbers and digests, and commits them in groups.
+    """Carries out requests in transactions in which no other process appends anything.
 
-    What was taken is in memory, so it has to be written. If a transaction fails, the requests that wait for it fail,
-    and nothing more is taken until another attempt has written it. Once that cannot succeed, for example because
-    somebody else wrote to the log, or if memory does not have what was taken, `fatal` says so: the process must end and
-    start again from the log.
+    A transaction takes the lock of the log, reads what others appended since the last one, decides everything that
+    waits, and commits. So each decision is a function of the whole log before it, whichever process makes it. If the
+    transaction fails, all its requests fail, and memory, which may be ahead of the log, is read again.
 
     Args:
         log: The log.
-        clock: Function that returns the time in seconds since 1970.
-        on_commit: Function that is called after every transaction.
+        head: Number and digest of the last event that is in memory.
+        clock: Function that returns the time in seconds since 1970; PostgreSQL has its own, which processes share.
+        on_commit: Function that is called after every transaction with events.
     """
 
     def __init__(
-        self, log: EventLog, *, clock: Callable[[], float] = time.time, on_commit: Callable[[], None] | None = None
+        self,
+        log: EventLog,
+        head: Head,
+        *,
+        clock: Callable[[], float] = time.time,
+        on_commit: Callable[[], None] | None = None,
     ) -> None:
         self._log, self._clock, self._on_commit = log, clock, on_commit
-        self._seq, self._digest = log.last()
-        self._durable, self._durable_digest = self._seq, self._digest
+        self._durable = self._head = head
         self._news = threading.Condition()
-        self._pending: list[Event] = []
-        self._commit = Commit()
-        self._closing = self._ending = False
+        self._waiting: deque[_Request] = deque()
+        self._closing = False
+        self._connection: sa.Connection | None = None
+        self._now = 0.0  # of this transaction
+        self._last_commit = time.monotonic()
+        self._taken: list[Event] = []  # of this transaction
+        self._stale = False
+        self._latest = _transaction()
+        self._latest.set_result(None)
         self.error: MatrixRLError | None = None
-        """Why the last attempt to write failed; None after one that did not."""
-        self.fatal: MatrixRLError | None = None
-        """Why the process must end; None if it need not."""
+        """Why the last transaction failed; None after one that did not."""
+        self._went_back: WentBack | None = None  # from then on nothing is read or written
+        self._broken: str | None = None  # why memory is not what was taken in this transaction
         self.n_commits = 0
-        self._last = Commit()  # of what was there before
-        self._last.finish()
+        self._thread: threading.Thread | None = None
+
+    def start(self, reader: Reader) -> None:
+        """Start the thread that takes transactions.
+
+        Args:
+            reader: Memory that follows the log.
+        """
+        self._reader = reader
         self._thread = threading.Thread(target=self._run, name="matrixrl-log", daemon=True)
         self._thread.start()
 
     @property
     def seq(self) -> int:
-        """Number of the last event that was taken."""
-        return self._seq
+        """Number of the last event that is in memory."""
+        return self._head[0]
 
     @property
-    def latest(self) -> Commit:
-        """The transaction of the last event that was taken."""
-        return self._last
+    def latest(self) -> Future[None]:
+        """The present or last transaction: once it is over, everything that memory shows is durable."""
+        return self._latest
 
     @property
     def durable(self) -> int:
-        """Number of the last event that is on disk."""
-        return self._durable
+        """Number of the last event that is known to be committed."""
+        return self._durable[0]
 
-    def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
-        """Give events their place in the log, and return them with the transaction that will hold all of them.
+    @property
+    def connection(self) -> sa.Connection:
+        """The connection of this transaction, for what must be written with it."""
+        assert self._connection is not None
+        return self._connection
 
-        Raises:
-            StoreError: The log cannot be written at present.
-        """
-        with self._news:
-            if self.error is not None or self._closing:
-                raise StoreError(f"the log takes no events: {self.error or 'it was closed'}")
-            taken, seq, digest = [], self._seq, self._digest
-            for draft in drafts:
-                event = chained(draft, seq + 1, self._clock(), digest)
-                seq, digest = event.seq, event.digest
-                taken.append(event)
-            self._pending.extend(taken)
-            self._seq, self._digest = seq, digest  # of all of them or of none
-            self._last = self._commit
-            self._news.notify_all()
-            return taken, self._commit
+    def submit(self, work: Callable[[], Any]) -> Future[Any]:
+        """Let a request wait for its transaction, and return its answer once that is durable.
 
-    def settle(self) -> None:
-        """Return once everything that was taken is on disk, however many attempts that takes.
+        Args:
+            work: Function that decides, and returns the answer.
 
         Raises:
-            StoreError: It cannot be written any more.
+            StoreError: The service is being closed.
         """
         with self._news:
-            seq = self._seq
-            while self._durable < seq or self.error is not None:
-                if self.fatal is not None or not self._thread.is_alive() or (self._ending and self.error is not None):
-                    raise StoreError(f"the log takes no events: {self.error or 'it was closed'}")
-                self._news.wait(1.0)
             if self._closing:
                 raise StoreError("the log takes no events: it was closed")
+            future: Future[Any] = Future()
+            self._waiting.append((work, future))
+            self._news.notify()
+            return future
 
-    def end_waiting(self) -> None:
-        """Let `settle` fail while the log cannot be written: the service is being closed."""
-        with self._news:
-            self._ending = True
-            self._news.notify_all()
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Carry out one request in a transaction, and return its answer."""
+        return self.submit(work).result()
+
+    def append(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Give events their place in the log; only requests in their transaction may call it."""
+        assert threading.current_thread() is self._thread, "decisions are made in transactions: use carry_out or run"
+        events, (seq, digest) = [], self._head
+        for draft in drafts:
+            event = chained(draft, seq + 1, self._now, digest)
+            seq, digest = event.seq, event.digest
+            events.append(event)
+        self._head = seq, digest  # of all of them or of none
+        self._taken.extend(events)
+        return events
 
     def fail(self, words: str) -> None:
-        """Take nothing more: memory is not what the log says, so the process must end."""
-        with self._news:
-            self.fatal = self.error = self.fatal or StoreError(words)
-            self._news.notify_all()
+        """Undo this transaction: an event was taken, and memory does not have it."""
+        self._broken = words
 
     def close(self) -> None:
-        """Write what was taken, and stop; after an error one more attempt is made."""
+        """Carry out what waits, and stop."""
         with self._news:
             self._closing = True
-            self._news.notify_all()
-        self._thread.join()
+            self._news.notify()
+        if self._thread is not None:
+            self._thread.join()
+        self._disconnect()
 
     def _run(self) -> None:
-        n_failed, is_over, commit = 0, False, self._commit
+        while True:
+            with self._news:
+                while not self._waiting and not self._closing:
+                    self._news.wait()
+                if not self._waiting:
+                    return
+            self._transact()
+
+    def _transact(self) -> None:
+        group: list[_Request] | None = None
+        transaction, self._taken, self._broken = _transaction(), [], None
         try:
-            while not is_over:
-                with self._news:
-                    while not self._pending and not self._closing:
-                        self._news.wait()
-                    if not self._pending:
-                        break
-                    if n_failed and not self._closing:
-                        self._news.wait(_PAUSES[min(n_failed, len(_PAUSES)) - 1])
-                    rows, commit, is_over = self._pending, self._commit, self._closing and n_failed > 0
-                    self._pending, self._commit = [], Commit()
-                try:
-                    missing = self._missing(rows) if n_failed else rows
-                    if missing:
-                        self._log.append(missing)
-                except (MatrixRLError, OSError, MemoryError) as error:
-                    n_failed += 1
-                    is_over = is_over or isinstance(error, Refused)
-                    self._put_back(rows, commit, error)
+            if self._went_back is not None:
+                raise self._went_back
+            with failing(self._log.data):
+                self._come_up()
+                with appending(self.connection, self._clock) as self._now:
+                    self._read_news()
+                    group = self._next_group()  # with what came in while others had their transaction
+                    self._latest = transaction
+                    outcomes = [self._carry_out(work) for work, _ in group]
+                    if self._taken:
+                        insert(self.connection, self._taken)
+        except MatrixRLError as error:
+            self._fail(error, group, transaction)
+        except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
+            self._fail(StoreError(f"a transaction failed: {error}"), group, transaction)
+        else:
+            self._durable, self.error = self._head, None
+            self._last_commit = time.monotonic()
+            transaction.set_result(None)
+            for (_, future), (answer, refusal) in zip(group, outcomes, strict=True):
+                if refusal is None:
+                    future.set_result(answer)
                 else:
-                    n_failed, is_over = 0, False
-                    self._conclude(rows, commit)
-        except BaseException as error:  # of any kind: requests must not wait for a thread that is gone
-            logger.exception("the log is not written any more")
-            self.fail(f"the log is not written any more: {type(error).__name__}: {error}")
-            commit.finish(self.fatal)
-        self._commit.finish(self.error or StoreError("the log takes no events: it was closed"))
+                    future.set_exception(refusal)
+            if self._taken:
+                self.n_commits += 1
+                if self._on_commit is not None:
+                    self._on_commit()
 
-    def _conclude(self, rows: list[Event], commit: Commit) -> None:
-        """Acknowledge what is on disk."""
+    def _next_group(self) -> list[_Request]:
+        """Return the requests of this transaction; those that were cancelled are left out."""
         with self._news:
-            self._durable, self._durable_digest = rows[-1].seq, rows[-1].digest
-            self.error = self.fatal
-            self.n_commits += 1
-            self._news.notify_all()
-        commit.finish()
-        if self._on_commit is not None:
-            self._on_commit()
+            some = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+        return [request for request in some if request[1].set_running_or_notify_cancel()]
 
-    def _put_back(self, rows: list[Event], commit: Commit, cause: BaseException) -> None:
-        """Keep what could not be written for another attempt; requests that wait for it fail."""
-        error = cause if isinstance(cause, MatrixRLError) else StoreError(f"the log cannot be written: {cause}")
-        if isinstance(cause, Refused):
-            self.fail(str(cause))
-        with self._news:
-            self.error = self.fatal or error
-            self._pending[:0] = rows
-            if self._last is commit:
-                self._last = self._commit  # that of the next attempt
-            self._news.notify_all()
-        commit.finish(error)
+    def _come_up(self) -> None:
+        """Connect, and read what would take long, before anybody waits for us."""
+        if self._connection is None:
+            self._connection = self._log.engine.connect()
+        if self._stale:
+            self._start_again()
+        if time.monotonic() - self._last_commit > _LATE:
+            self._follow(list(self._log.news(self._head)))
 
-    def _missing(self, rows: list[Event]) -> list[Event]:
-        """Return those of some events that the log does not have: an attempt may have failed after its commit.
+    def _start_again(self) -> None:
+        """Read the log again; everything that was acknowledged must be in it."""
+        seq, digest = self._durable
+        rows = self._log.page(seq - 1, limit=1, until=seq)
+        if [row.digest for row in rows] != [digest]:
+            raise went_back(self._log.data, seq)
+        self._head = self._durable = self._reader.start_again()
+        self._stale = False
 
-        Raises:
-            Refused: The log has other events in their place.
+    def _read_news(self) -> None:
+        found = events_from(self.connection, self._head[0])
+        if not found or (found[0].seq, found[0].digest) != self._head:
+            raise went_back(self._log.data, self._head[0])
+        self._follow(found[1:])
+
+    def _follow(self, news: Sequence[Event]) -> None:
+        if news:
+            self._stale = True  # if it stops half-way
+            self._reader.follow(news)
+            self._head = self._durable = news[-1].seq, news[-1].digest
+            self._stale = False
+
+    def _carry_out(self, work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+        """Decide, and return the answer or the refusal."""
+        before = len(self._taken)
+        answer, refusal = None, None
+        try:
+            answer = work()
+        except Exception as error:  # noqa: BLE001  # the request that waits for the answer receives it
+            refusal = error
+        is_unforeseen = refusal is not None and not isinstance(refusal, MatrixRLError)
+        if (is_unforeseen and len(self._taken) > before) or self._broken is not None:
+            raise StoreError("a request failed after it was taken")  # memory may be wrong
+        return answer, refusal
+
+    def _fail(self, error: MatrixRLError, group: list[_Request] | None, transaction: Future[None]) -> None:
+        """Let everything of this transaction fail; what was taken into memory may not be in the log.
+
+        A log that went back is refused from now on, also if it grows again: it has another history.
         """
-        last = self._log.last()
-        ends = [(self._durable, self._durable_digest), *((row.seq, row.digest) for row in rows)]
-        if last not in ends:
-            raise Refused(f"the log was changed by somebody else: it ends with event {last[0]}, which differs")
-        return rows[ends.index(last) :]
+        if isinstance(error, WentBack):
+            self._went_back = error
+        self._stale = self._stale or bool(self._taken)
+        self._disconnect()
+        self.error = error
+        self._latest = transaction  # what memory shows is refused as well
+        transaction.set_exception(error)
+        for _, future in self._next_group() if group is None else group:
+            future.set_exception(error)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+
+def _transaction() -> Future[None]:
+    """Return a transaction that is under way, which nobody can cancel."""
+    future: Future[None] = Future()
+    future.set_running_or_notify_cancel()
+    return future

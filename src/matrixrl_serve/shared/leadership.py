@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from matrixrl_serve.errors import Deposed, went_back
 from matrixrl_serve.learner import Publication
 from matrixrl_serve.log import Draft
-from matrixrl_serve.log.database import failing
+from matrixrl_serve.log.database import appending, failing
 from matrixrl_serve.log.events import chained
-from matrixrl_serve.log.postgres import LEARN, SCHEMA, appending, insert
-from matrixrl_serve.log.tables import event_of, events
+from matrixrl_serve.log.postgres import LEARN, SCHEMA
+from matrixrl_serve.log.tables import TURNING, event_of, events, insert
 from matrixrl_serve.problem import ServedProblem
 from matrixrl_serve.projection import Projection
 from matrixrl_serve.shared.storage import forget_plans, packed, write_plan
@@ -149,12 +149,6 @@ def publish(
 
 def _newest(connection: sa.Connection, kind: str) -> dict[str, Any] | None:
     """Return the body of the newest event of a kind; None without one."""
-    # The condition on the four kinds is that of the index.
-    query = (
-        sa.select(events)
-        .where(sa.text("kind IN ('planned', 'mode', 'alarm', 'created')"), events.c.kind == kind)
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    )
+    query = sa.select(events).where(TURNING, events.c.kind == kind).order_by(events.c.seq.desc()).limit(1)
     found = connection.execute(query).first()
     return None if found is None else event_of(found).body

@@ -5,35 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Self, TypeVar
 
 from matrixrl.errors import StoreError
 from matrixrl_serve.access import Access
-from matrixrl_serve.decisions import Decisions
-from matrixrl_serve.learner.restore import restored_projection
-from matrixrl_serve.log import Event, EventLog
+from matrixrl_serve.log import Event, EventLog, Head
 from matrixrl_serve.log.database import failing
-from matrixrl_serve.log.events import FIRST_DIGEST, chained
-from matrixrl_serve.log.postgres import appending, events_from, insert
 from matrixrl_serve.problem import ProblemFile, ServedProblem
-from matrixrl_serve.service import agreed, created
+from matrixrl_serve.service import Service, agreed
 from matrixrl_serve.shared.candidate import Candidate
 from matrixrl_serve.shared.leadership import somebody_leads
 from matrixrl_serve.shared.storage import StoredCheckpoints, StoredPlans
-from matrixrl_serve.shared.writer import Head, SharedWriter
 
 __all__ = ["SharedLearner", "SharedService"]
 
-Answer = TypeVar("Answer")
 _EVERY = 5_000  # events between two checkpoints: what a process that takes over must learn again
 _PATIENCE = 60.0  # seconds until the first plan must be there
 _PAUSE = 0.1
 
 
-class SharedService:
+class SharedService(Service):
     """Decisions about one problem, from a PostgreSQL database that other processes use as well.
-
-    Use it as a context, or call `close`. Requests are decided in transactions: use `carry_out` to call `decisions`.
 
     Args:
         problem: The problem; None takes that of the log.
@@ -56,17 +47,11 @@ class SharedService:
         with ExitStack() as undo:  # whatever was opened, if something goes wrong
             self.log = EventLog(address)
             undo.callback(self.log.close)
-            self.problem = ServedProblem(_agreed(problem, self.log))
-            self._checkpoints = StoredCheckpoints(self.log)
+            self.problem = ServedProblem(agreed(problem, self.log))
             self._plans = StoredPlans(self.log)
-            projection = restored_projection(self.log, self._checkpoints, self.problem)
-            self.writer = SharedWriter(self.log, _head(self.log, projection.seq))
-            self.decisions = Decisions(
-                self.problem, projection, self._plans, self.log, self.writer, clock=self.writer.clock
-            )
-            self._plans.keep(projection)
-            self.writer.start(self)
+            self._begin(StoredCheckpoints(self.log), self._plans)
             undo.callback(self.writer.close)
+            self._plans.keep(self.decisions.projection)
             self._candidate = None
             if learning:
                 self._candidate = Candidate(address, self.log, self.problem, checkpoint_every=checkpoint_every)
@@ -75,12 +60,6 @@ class SharedService:
             self._has_learner = True
             self._await_plan()
             undo.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def failure(self) -> str | None:
@@ -95,47 +74,23 @@ class SharedService:
         learner = None if self._candidate is None else self._candidate.learner
         return float("nan") if learner is None else max(self.writer.seq - learner.projection.seq, 0)
 
-    async def carry_out(self, work: Callable[[], tuple[Answer, Any]]) -> Answer:
-        """Answer a request once it is durable.
-
-        Args:
-            work: Function that calls `decisions`, in a transaction; the first part of what it returns is the answer.
-        """
-        request = self.writer.submit(work)
-        await request.commit.durable()
-        answer: Answer = request.answer()
-        return answer
-
-    def settle(self, patience: float = _PATIENCE) -> None:
-        """Return once everything that memory shows is durable; see `Service.settle`."""
-        self.writer.latest.wait(patience)
-
     def maintain(self, access: Access) -> None:
         """Follow the log, let overdue episodes time out, and take notice of new and revoked tokens."""
-        access.refresh()
-        self.writer.run(lambda: self._maintain(access))
+        super().maintain(access)
         with failing(self.log.data), self.log.engine.connect() as connection:
             self._has_learner = somebody_leads(connection)
 
-    def _maintain(self, access: Access) -> None:
-        self.decisions.sweep()
-        if access.unnoted():
-            access.refresh()  # another process may have noted them meanwhile
-            self.decisions.note(access.unnoted())
-            access.note_in(self.writer.connection)
-
     def follow(self, events: Sequence[Event]) -> None:
         """Take events that another process appended, and the tables of its plans."""
-        self.decisions.follow(events)
+        super().follow(events)
         if any(event.kind == "planned" for event in events):
             self._plans.keep(self.decisions.projection)
 
     def start_again(self) -> Head:
         """Forget everything, read the log again, and return number and digest of the last event."""
-        projection = restored_projection(self.log, self._checkpoints, self.problem)
-        self._plans.keep(projection)
-        self.decisions.start_again(projection)
-        return _head(self.log, projection.seq)
+        head = super().start_again()
+        self._plans.keep(self.decisions.projection)
+        return head
 
     def close(self) -> None:
         """Write what was taken, and stop; another process becomes the learner if this one was."""
@@ -147,7 +102,7 @@ class SharedService:
     def _await_plan(self) -> None:
         """Return once a plan is published: nothing can be answered before."""
         deadline = time.monotonic() + _PATIENCE
-        while not self.writer.run(lambda: self.decisions.projection.plan):
+        while not self.run(lambda: self.decisions.projection.plan):
             if self.failure is not None or time.monotonic() > deadline:
                 words = self.failure or f"no plan was published within {_PATIENCE:g} seconds"
                 raise StoreError(f"{words}; start a process that learns: --role learner")
@@ -174,7 +129,7 @@ class SharedLearner:
     ) -> None:
         self.log = EventLog(address)
         try:
-            self.problem = ServedProblem(_agreed(problem, self.log))
+            self.problem = ServedProblem(agreed(problem, self.log))
             self.candidate = Candidate(
                 address, self.log, self.problem, checkpoint_every=checkpoint_every, follows=True, on_lead=on_lead
             )
@@ -196,17 +151,3 @@ class SharedLearner:
         finally:
             self.candidate.close()
             self.log.close()
-
-
-def _agreed(given: ProblemFile | None, log: EventLog) -> ProblemFile:
-    """Return the problem of the log; one of the processes that start at the same time writes it into an empty one."""
-    if log.last()[0] == 0:
-        first = created(given, log)
-        with failing(log.data), log.engine.connect() as connection, appending(connection) as now:
-            if not events_from(connection, 1):
-                insert(connection, [chained(first, 1, now, FIRST_DIGEST)])
-    return agreed(given, log)
-
-
-def _head(log: EventLog, seq: int) -> Head:
-    return seq, log.page(seq - 1, limit=1, until=seq)[0].digest

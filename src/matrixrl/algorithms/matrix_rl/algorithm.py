@@ -97,7 +97,7 @@ class UCMatrixRL(FiniteAlgorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties",)
-    _memory_names = ("_kept", "_played")
+    _memory_names = ("kept", "_played")
     settings: MatrixRLSettings
     model: Model
     claims: MatrixRLClaims
@@ -134,7 +134,7 @@ class UCMatrixRL(FiniteAlgorithm):
         from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
         sampled = SampledMatrixRL()
-        sampled.name, sampled.settings, sampled._recipe = self.name, settings, self._make_recipe()
+        sampled.name, sampled.settings, sampled.made_with = self.name, settings, self._make_recipe()
         return sampled._started(problem, seeds)
 
     def begin(self) -> None:
@@ -169,12 +169,12 @@ class UCMatrixRL(FiniteAlgorithm):
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
-        self._kept = KeptPlan()
+        self.kept = KeptPlan()
 
     def _use_masks(self) -> None:
         """Plan with the actions that are allowed; a new plan is due."""
         super()._use_masks()
-        self._kept, self._planned, self._scored, self._charging = KeptPlan(), None, (), None
+        self.kept, self._planned, self._scored, self._charging = KeptPlan(), None, (), None
         for model in self._models:
             model.use_masks(self._part, self.frame.allowed)
 
@@ -184,7 +184,7 @@ class UCMatrixRL(FiniteAlgorithm):
         return [self.model] if self._tuned_model is None else [self.model, self._tuned_model]
 
     @property
-    def _clock(self) -> Clock:
+    def clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
 
@@ -201,7 +201,7 @@ class UCMatrixRL(FiniteAlgorithm):
         self._played = None
         for model in self._models:
             model.update(pairs, steps.next_states, unit, steps.weights)
-        self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self._clock)
+        self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
 
     def _recall(self, plan: Plan) -> None:
         """Take note of the plan that the steps to learn from were played with."""
@@ -211,7 +211,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Learn from episodes that others recorded, and compare rewards with φ at the end."""
         self._played = None  # logged episodes are not charged
         super().update_from_log(log)
-        self._rewards.compare(self._clock)
+        self._rewards.compare(self.clock)
 
     def plan(self) -> Plan:
         """Return the plan to play now: a new one where it is due, the last one elsewhere.
@@ -220,7 +220,7 @@ class UCMatrixRL(FiniteAlgorithm):
         broken again, as many episodes may be begun meanwhile, which would else be the same one; the second plan on the
         same data keeps Q.
         """
-        kept, switches = self._kept, self.settings.switch_growth > 0.0
+        kept, switches = self.kept, self.settings.switch_growth > 0.0
         due, certifies = kept.due(self.model, self.n_replicas), self.certifier.purpose == "certificate"
         anew = due if certifies else due | kept.is_of(self.model, self.n_replicas)
         if anew.any():
@@ -239,7 +239,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 fresh = replace(fresh, made=np.where(due, fresh.made, kept.plan.made))
             is_whole = kept.plan is None or anew.all()
             plan = fresh if is_whole else kept.plan.updated(fresh, anew)
-            self._kept = kept = kept.renewed(plan, self.model if switches else None, due)
+            self.kept = kept = kept.renewed(plan, self.model if switches else None, due)
             self.n_plans = self.n_plans + due
         played: Plan = kept.plan
         if isinstance(played, PlanChoice):
@@ -272,14 +272,14 @@ class UCMatrixRL(FiniteAlgorithm):
             preference = self._empty_q()
             tuned = self._greedy(self._tuned_bounds(), rankings, q_out=preference)
             np.clip(preference, 0.0, float(self.frame.horizon), out=preference)
-        plan = self._greedy(self.model.bounds(self._clock, "agent")[0], rankings, preference=preference)
+        plan = self._greedy(self.model.bounds(self.clock, "agent")[0], rankings, preference=preference)
         return self._choice(plan, tuned)
 
     def _tuned_bounds(self) -> ValueBounds:
         """Return the bounds of the tuned plan."""
         if self._tuned_model is None:
-            return self.model.bounds(self._clock, "tuned")[0]
-        return self._tuned_model.bounds(self._clock, "agent")[0]
+            return self.model.bounds(self.clock, "tuned")[0]
+        return self._tuned_model.bounds(self.clock, "agent")[0]
 
     def _choice(self, plan: Plan, tuned: Plan) -> PlanChoice:
         """Return both plans, with what the tuned one lacks in optimism at the first stage."""
@@ -292,7 +292,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Return the bounds that the budget charges and earns with, whose surplus R(N) allows for."""
         revision = self.model.revision
         if self._charging is None or self._charging[0] != revision:
-            of_all = self.model.bounds(self._clock, "proven" if isinstance(self.model, CountModel) else "agent")
+            of_all = self.model.bounds(self.clock, "proven" if isinstance(self.model, CountModel) else "agent")
             self._charging = revision, of_all[0]
         return self._charging[1]
 
@@ -304,8 +304,8 @@ class UCMatrixRL(FiniteAlgorithm):
     def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
         """Return bounds at the agent's radius, and what breaks ties before chance does."""
         if self.settings.ties == "random":
-            return self.model.bounds(self._clock, "agent")[0], None
-        own, small = self.model.bounds(self._clock, "agent", "ties")
+            return self.model.bounds(self.clock, "agent")[0], None
+        own, small = self.model.bounds(self.clock, "agent", "ties")
         return own, self._preference(small)
 
     def _scored_plans(self) -> tuple[ScoredPlan, ...]:
@@ -314,7 +314,7 @@ class UCMatrixRL(FiniteAlgorithm):
         if self.budget is None:
             own, preference = self._own_bounds()
         else:
-            own, preference, q = self.model.bounds(self._clock, "agent")[0], None, self._empty_q()
+            own, preference, q = self.model.bounds(self.clock, "agent")[0], None, self._empty_q()
             tuned = ScoredPlan(self._greedy(self._tuned_bounds(), q_out=q), q, has_preference=False)
             if self.settings.ties != "random":
                 preference = np.clip(q, 0.0, float(self.frame.horizon))
@@ -348,7 +348,7 @@ class UCMatrixRL(FiniteAlgorithm):
     def q_table(self) -> FloatArray:
         """Return the optimistic Q (B, H, A, S) of the data at hand, in unit rewards."""
         q = self._empty_q()
-        self._greedy(self.model.bounds(self._clock, "agent")[0], q_out=q)
+        self._greedy(self.model.bounds(self.clock, "agent")[0], q_out=q)
         return q
 
     def estimated_plan(self) -> Plan:
@@ -357,7 +357,7 @@ class UCMatrixRL(FiniteAlgorithm):
         With likelihood sets a pair that was never tried is worth its reward and the smallest next value; a learned
         reward is 0 there.
         """
-        return self._greedy(self.model.bounds(self._clock, "estimate")[0], sign=-1.0)
+        return self._greedy(self.model.bounds(self.clock, "estimate")[0], sign=-1.0)
 
     def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.
@@ -398,7 +398,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Return the plan that is being played, for saving; nothing if every episode has a new one."""
         if self.settings.switch_growth == 0.0:
             return {}
-        plan, sizes, frame, n = self._kept.plan, self._kept.sizes, self.frame, self.n_replicas
+        plan, sizes, frame, n = self.kept.plan, self.kept.sizes, self.frame, self.n_replicas
         if plan is None:
             policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
             plan = Plan(policy, np.zeros((n, frame.horizon + 1, frame.n_states)), np.zeros(n, dtype=np.int64))
@@ -417,7 +417,7 @@ class UCMatrixRL(FiniteAlgorithm):
             self._tuned_model.load_state_dict(own)
         if self.budget is not None:
             self.budget.load_state_dict(arrays)
-        self._kept = KeptPlan()
+        self.kept = KeptPlan()
         if self.settings.switch_growth > 0.0 and (arrays["kept_sizes"] >= 0.0).all():
             tables = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
             plan = plan_from_arrays(tables, self._declared_frame, n_replicas=self.n_replicas)
@@ -428,7 +428,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 lack = self._checked_lack(arrays["kept_lack"])
                 made = arrays["kept_made"].copy()
                 plan = PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, lack, made)
-            self._kept = KeptPlan(plan, arrays["kept_sizes"].copy())
+            self.kept = KeptPlan(plan, arrays["kept_sizes"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""

@@ -42,11 +42,11 @@ class MatrixRLCertifier(Certifier):
         chosen = choice("explore_for", purpose, EXPLORE_FOR)
         if chosen != self._purpose:
             self._purpose = chosen
-            self._algorithm._kept = self._algorithm._kept._replace(sizes=None)  # a new plan is due
+            self._algorithm.kept = self._algorithm.kept._replace(sizes=None)  # a new plan is due
 
     def _bounds(self) -> ValueBounds:
         """Return bounds at the tightest proven radius."""
-        return self._algorithm.model.bounds(self._algorithm._clock, "proven")[0]
+        return self._algorithm.model.bounds(self._algorithm.clock, "proven")[0]
 
     def certifying_plan(self, rankings: FloatArray) -> Plan:
         """Return a plan that is played to close the gap of a certificate (docs/proofs.md, section 11).
@@ -75,7 +75,7 @@ class MatrixRLCertifier(Certifier):
         With likelihood sets no policy has a larger certified lower bound (docs/proofs.md, section 11).
         """
         algorithm = self._algorithm
-        proven, small = algorithm.model.bounds(algorithm._clock, "proven", "ties")
+        proven, small = algorithm.model.bounds(algorithm.clock, "proven", "ties")
         return algorithm._greedy(proven, sign=-1.0, preference=algorithm._preference(small))
 
     def gaps(self, plan: Plan, steps: Steps, *, every: bool = False) -> FloatArray:
@@ -98,7 +98,7 @@ class MatrixRLCertifier(Certifier):
         pairs = np.zeros((algorithm.n_replicas, frame.n_actions, frame.n_states), dtype=np.bool_)
         replica, stage = np.nonzero(charged)
         pairs[replica, actions[replica, stage], states[replica, stage]] = True
-        belief = algorithm.model.bounds(algorithm._clock, "agent")[0].restricted(pairs) if len(replica) else None
+        belief = algorithm.model.bounds(algorithm.clock, "agent")[0].restricted(pairs) if len(replica) else None
         total = np.zeros(algorithm.n_replicas)
         for h in np.unique(stage).tolist():
             assert belief is not None
@@ -138,7 +138,7 @@ class MatrixRLCertifier(Certifier):
 
     def _alarms(self, plan: Plan) -> IntArray:
         """Return the number of empty sets in a plan, and one more if rewards are refuted: (B,)."""
-        alarms: IntArray = plan.empty + self._algorithm._rewards.contradictions(self._algorithm._clock)
+        alarms: IntArray = plan.empty + self._algorithm._rewards.contradictions(self._algorithm.clock)
         return alarms
 
     def bound_policies(self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None) -> PolicyIntervals:

@@ -77,7 +77,7 @@ class DoublingMatrixRL(UCMatrixRL):
     _claims_class = DoublingClaims
 
     @property
-    def _clock(self) -> Clock:
+    def clock(self) -> Clock:
         """Number n of the episode to come in its run, and N of the epoch."""
         return doubling_clock(self.episode, keep_data=self.settings.keep_data)
 
@@ -85,11 +85,11 @@ class DoublingMatrixRL(UCMatrixRL):
         """Learn from one episode in each replica, and forget all data after the last one of an epoch."""
         with uninterrupted():
             super().update(steps, plan, n_episodes=n_episodes)
-            if not self.settings.keep_data and self._clock.episode == 1:
+            if not self.settings.keep_data and self.clock.episode == 1:
                 for model in self._models:
                     model.forget()
                 self._rewards.forget()
-                self._kept = KeptPlan()
+                self.kept = KeptPlan()
 
     def update_from_log(self, log: StepLog) -> None:
         """Refuse to learn from logs if data are forgotten."""

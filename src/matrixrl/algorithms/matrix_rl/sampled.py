@@ -48,7 +48,7 @@ class SampledPlan:
     """
 
     def __init__(self, estimate: ColumnEstimate, clock: Clock, rankings: FloatArray, *, level: Level = "agent") -> None:
-        self._estimate, self._clock, self._rankings, self._level = copy.copy(estimate), clock, rankings, level
+        self._estimate, self.clock, self._rankings, self._level = copy.copy(estimate), clock, rankings, level
         self._oracle = oracle = estimate.oracle
         task, states = oracle.task, estimate.columns.states
         low, high = task.reward_range
@@ -70,11 +70,11 @@ class SampledPlan:
 
     def bounds(self, states: NDArray[Any]) -> MatrixBounds:
         """Return the bounds on Q of some states."""
-        return self._estimate.bounds(states, self._clock, self._level)
+        return self._estimate.bounds(states, self.clock, self._level)
 
     def arrays(self) -> Arrays:
         """Return what the plan is a function of, so that saving it saves the plan."""
-        clock = np.array([self._clock.episode, self._clock.n_episodes or 0, self._clock.run], dtype=np.int64)
+        clock = np.array([self.clock.episode, self.clock.n_episodes or 0, self.clock.run], dtype=np.int64)
         return {**self._estimate.state_dict(), "clock": clock, "rankings": self._rankings}
 
     @classmethod
@@ -240,7 +240,7 @@ class SampledMatrixRL(Algorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties", "sampling")
-    _memory_names = ("_kept", "_columns")
+    _memory_names = ("kept", "_columns")
     settings: MatrixRLSettings
     claims: SampledClaims
     _claims_class = SampledClaims
@@ -264,7 +264,7 @@ class SampledMatrixRL(Algorithm):
             delta=self.claims.model_delta,
             known_reward=known_reward,
         )
-        self._kept = KeptPlan()
+        self.kept = KeptPlan()
         may_watch = self.model.is_exact  # estimates claim nothing
         self._rewards = GivenRewards(
             self.problem, self.n_replicas, delta=self.claims.delta, known_reward=known_reward, may_watch=may_watch
@@ -281,7 +281,7 @@ class SampledMatrixRL(Algorithm):
             one.use_columns(*pair)
 
     @property
-    def _clock(self) -> Clock:
+    def clock(self) -> Clock:
         """Number n of the episode to come, and N if it is known."""
         return Clock(self.episode + 1, self.settings.n_episodes)
 
@@ -297,14 +297,14 @@ class SampledMatrixRL(Algorithm):
 
     def plan(self) -> SampledPlans:
         """Return the plan to play now; columns are drawn again for a new plan unless they are fixed."""
-        kept, due = self._kept, self._kept.due(self.model, self.n_replicas)
+        kept, due = self.kept, self.kept.due(self.model, self.n_replicas)
         plans: list[Any] = list(kept.plan or [None] * self.n_replicas)
         rankings = random_rankings(self.streams["ties"], self.problem.task.n_actions, np.flatnonzero(due))
         for b in np.flatnonzero(due).tolist():
             if self.settings.column_draw == "resampled":
                 self.model.replicas[b].redraw(self.streams["sampling"][b])
-            plans[b] = SampledPlan(self.model.replicas[b], self._clock, rankings[b : b + 1])
-        self._kept = kept.renewed(plans, self.model if self.settings.switch_growth > 0.0 else None, due)
+            plans[b] = SampledPlan(self.model.replicas[b], self.clock, rankings[b : b + 1])
+        self.kept = kept.renewed(plans, self.model if self.settings.switch_growth > 0.0 else None, due)
         self.n_plans = self.n_plans + due
         return SampledPlans(plans)
 
@@ -322,7 +322,7 @@ class SampledMatrixRL(Algorithm):
 
     def _plans(self, level: Level) -> SampledPlans:
         rankings = lowest_first(self.problem.task.n_actions, 1)
-        return SampledPlans([SampledPlan(one, self._clock, rankings, level=level) for one in self.model.replicas])
+        return SampledPlans([SampledPlan(one, self.clock, rankings, level=level) for one in self.model.replicas])
 
     def act(self, plan: SampledPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the plans: states (B, …) → (B,)."""
@@ -369,11 +369,11 @@ class SampledMatrixRL(Algorithm):
     def learned(self) -> Arrays:
         """Return data and columns, and with rare switching the plans that are being played."""
         arrays = self.model.state_dict() | self._rewards.state_dict()
-        if self._kept.sizes is None:
+        if self.kept.sizes is None:
             return arrays
-        plans = [(f"kept_{b}_", plan.arrays()) for b, plan in enumerate(self._kept.plan)]
+        plans = [(f"kept_{b}_", plan.arrays()) for b, plan in enumerate(self.kept.plan)]
         kept = {prefix + name: array for prefix, group in plans for name, array in group.items()}
-        return arrays | kept | {"kept_sizes": self._kept.sizes}
+        return arrays | kept | {"kept_sizes": self.kept.sizes}
 
     def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Refuse arrays that do not fit; the number of columns may vary, and plans are compared when they are made."""
@@ -391,7 +391,7 @@ class SampledMatrixRL(Algorithm):
             for b, one in enumerate(self.model.replicas):
                 own = {n.removeprefix(f"kept_{b}_"): a for n, a in arrays.items() if n.startswith(f"kept_{b}_")}
                 plans.append(SampledPlan.from_arrays(own, one))
-            self._kept = KeptPlan(plans, arrays["kept_sizes"].copy())
+            self.kept = KeptPlan(plans, arrays["kept_sizes"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> SampledPlans:
         """Make the plan again whose `arrays` were saved."""

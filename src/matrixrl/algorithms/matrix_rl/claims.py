@@ -10,6 +10,7 @@ from matrixrl.core.embedding import refuted_assumption
 from matrixrl.core.models import CountModel, RidgeModel
 from matrixrl.core.sets import LikelihoodSet, MatrixSet
 from matrixrl.display import confidence
+from matrixrl.features import Features
 from matrixrl.problems import Task
 from matrixrl.records import Guarantee
 
@@ -137,6 +138,8 @@ class MatrixRLClaims(Claims):
             if mdp is None or features is None:
                 self._refutation = (None,)
             else:
+                if isinstance(self._model, CountModel):  # which relies on what follows from φ and ψ, not on all of it
+                    features = Features(features.phi, self._model.psi)
                 reward = mdp.task.unit_reward if self._model.confidence.watches_rewards else None
                 self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
         return self._refutation[0]

@@ -13,7 +13,7 @@ from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.models.sampled import COLUMN_WEIGHTS
 from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
 from matrixrl.core.sets import LIKELIHOOD_SETS, LikelihoodSet, Sandwich
-from matrixrl.features import Features, is_indicator
+from matrixrl.features import Features, indicator_groups
 from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -197,7 +197,8 @@ class MatrixRLSettings(Settings):
     def for_features(self, features: Features | None, *, may_count: bool, allowed: BoolArray | None = None) -> Self:
         """Return the settings with `tightest` and `auto` replaced by what they mean for some features.
 
-        The smallest proven set is `value-targeted` for indicator features, and `normalised` for others. With counts,
+        The smallest proven set is `value-targeted` for indicator features φ and any ψ, and `normalised` for others. With
+        counts,
         ties are between pairs that were never tried, which no estimate tells apart.
 
         Args:
@@ -207,7 +208,7 @@ class MatrixRLSettings(Settings):
         """
         chosen, ties = self.set, self.ties
         if chosen == TIGHTEST:
-            counts = may_count and features is not None and is_indicator(features, allowed)
+            counts = may_count and features is not None and indicator_groups(features.phi, allowed) is not None
             chosen = "value-targeted" if counts else "normalised"
         if ties == "auto":
             by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset in ("budget", "optimistic")

@@ -23,7 +23,6 @@ AGENTS: dict[str, dict[str, Any]] = {
     "tuned": {"preset": "tuned"},
     "lsvi-ucb, tuned": {"agent": "lsvi-ucb", "preset": "tuned"},
     "rlsvi, tuned": {"agent": "rlsvi", "preset": "tuned"},
-    "ucrl-vtr, tuned": {"agent": "ucrl-vtr", "preset": "tuned"},
     "random": {"agent": "random"},
 }
 

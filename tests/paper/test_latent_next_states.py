@@ -79,7 +79,9 @@ class TestBoundsAreThoseOfTheLatentMDP:
         for sign in (1.0, -1.0):
             expected = of_latent.q(values @ chances.T, sign=sign)
             np.testing.assert_allclose(of_seen.q(values, sign=sign), expected[..., LATENT], atol=ALGEBRA)
-            np.testing.assert_allclose(of_seen.q(None, sign=sign), of_latent.q(None, sign=sign)[..., LATENT], atol=EXACT)
+            np.testing.assert_allclose(
+                of_seen.q(None, sign=sign), of_latent.q(None, sign=sign)[..., LATENT], atol=EXACT
+            )
             by_any = of_latent.bound(values @ chances.T, sign=sign)
             np.testing.assert_allclose(of_seen.bound(values, sign=sign), by_any[..., LATENT], atol=ALGEBRA)
 

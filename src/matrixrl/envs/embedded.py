@@ -193,9 +193,7 @@ class Hypercube(_EmbeddedEnv):
             core[h * d, h + 1] += 1.0
         phi[steps, :, last] = phi[steps + 1, :, last + 1] = 1.0
         core[last, steps] = core[last + 1, steps + 1] = 1.0
-        super().__init__(
-            phi, core, None, np.eye(last + 2)[-1], steps, np.eye(n)[0], noisy_rewards=noisy_rewards
-        )
+        super().__init__(phi, core, None, np.eye(last + 2)[-1], steps, np.eye(n)[0], noisy_rewards=noisy_rewards)
 
 
 class Factors(_EmbeddedEnv):

@@ -19,7 +19,7 @@ from matrixrl.linalg import span_of_chunks
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["LatentPsi", "OneHotPsi", "Psi", "PsiConstants", "SparsePsi", "TablePsi", "latent_psi"]
+__all__ = ["LatentPsi", "OneHotPsi", "Psi", "PsiConstants", "SparsePsi", "TablePsi", "latent_psi", "weighted_psi"]
 
 _CHUNK = 1 << 16  # number of states whose dense rows are formed together
 _NUMBERS = 1 << 22  # numbers of features that are formed together
@@ -287,6 +287,7 @@ class SparsePsi(Psi):
     Args:
         matrix: Features ψ(s), shape (S, d_psi), in any scipy.sparse format.
         pseudo: Whether linearly dependent features are accepted, and K_ψ is inverted on its range.
+        weights: Weight of each row in ΨᵀV and K_ψ, shape (S,), as in `TablePsi`; 1 if None.
 
     Raises:
         InvalidInput: K_ψ is singular and `pseudo` is False, or the features sum to zero over all states.
@@ -296,7 +297,9 @@ class SparsePsi(Psi):
     (array([2., 3.]), array([[1., 2.]]))
     """
 
-    def __init__(self, matrix: sparse.sparray | sparse.spmatrix, *, pseudo: bool = False) -> None:
+    def __init__(
+        self, matrix: sparse.sparray | sparse.spmatrix, *, pseudo: bool = False, weights: FloatArray | None = None
+    ) -> None:
         if np.iscomplexobj(matrix):
             fail("psi", "must be real numbers", "complex ones", "Give real features.")
         csr = sparse.csr_array(matrix, dtype=np.float64)
@@ -306,9 +309,10 @@ class SparsePsi(Psi):
             fail("psi", "must be finite", "NaN or infinity", "Remove or replace those entries.")
         self.n_states, self.d_psi = csr.shape
         self.matrix = csr
-        self._transposed = csr.T.tocsr()
+        self.weighted = csr if weights is None else csr * weights[:, None]
+        self._transposed = self.weighted.T.tocsr()
         self.pseudo = pseudo
-        self.constants = _measure(csr, pseudo=pseudo)
+        self.constants = _measure(csr, weights=weights, pseudo=pseudo)
 
     @property
     def table(self) -> FloatArray:
@@ -384,3 +388,30 @@ def latent_psi(psi: Psi) -> LatentPsi | OneHotPsi:
             key = s if unit is None else hashlib.blake2b(unit.tobytes(), digest_size=16).digest()
             latent[s] = known.setdefault(key, len(known))
     return OneHotPsi(n) if len(known) == n else LatentPsi(latent, np.where(norms > 0.0, norms, 1.0))
+
+
+def weighted_psi(psi: Psi) -> Psi:
+    r"""Return ψ with the weights 1/‖ψ(s')‖ of next states in the estimate, if its radius is then smaller, else ψ.
+
+    M_n regresses x(s') = K⁻¹Dψ(s'), K = ΨᵀDΨ, on φ. Its mean is φᵀM* for any weights D (docs/proofs.md, section 3), and
+    the radius is proportional to the largest ‖x‖, that of the longest ψ if D = I. Features that have weights keep them.
+
+    >>> psi = TablePsi([[0.1, 0.0], [0.9, 0.0], [0.0, 0.9], [0.0, 0.1]])
+    >>> round(psi.constants.dual_norm, 3), weighted_psi(psi).constants.dual_norm
+    (1.098, 1.0)
+    """
+    if isinstance(psi, OneHotPsi):
+        return psi
+    given = psi.matrix if isinstance(psi, SparsePsi) else psi.table
+    if getattr(psi, "weighted", given) is not given:
+        return psi
+    norms = np.sqrt(psi.norms_sq())
+    norms[norms == 0.0] = 1.0
+    if norms.max() <= norms.min() * (1.0 + GRAM_RANK):
+        return psi
+    made: Psi
+    if isinstance(psi, SparsePsi):
+        made = SparsePsi(psi.matrix / norms[:, None], pseudo=psi.pseudo, weights=norms)
+    else:
+        made = TablePsi(psi.table / norms[:, None], pseudo=psi.pseudo, weights=norms, left_out=psi.left_out)
+    return made if made.constants.noise_scale < psi.constants.noise_scale else psi

@@ -8,7 +8,7 @@ from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption
 from matrixrl.core.models import CountModel, RidgeModel
-from matrixrl.core.sets import LikelihoodSet, MatrixSet
+from matrixrl.core.sets import LikelihoodSet, MatrixSet, WeightedBall
 from matrixrl.display import confidence
 from matrixrl.features import Features
 from matrixrl.problems import Task
@@ -59,7 +59,7 @@ class MatrixRLClaims(Claims):
             name = type(algorithm).__name__
             return f"{name} is a subclass of {algorithm.name}, and the proof is not about its methods"
         made_by = type(algorithm._set).make_model
-        makers = MatrixSet.make_model, LikelihoodSet.make_model
+        makers = MatrixSet.make_model, WeightedBall.make_model, LikelihoodSet.make_model
         if made_by in makers and type(algorithm.model) in (CountModel, RidgeModel):
             return None
         return f"{type(algorithm._set).__name__} makes a model of its own, and the proof is not about it"

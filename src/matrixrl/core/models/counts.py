@@ -98,9 +98,7 @@ class CountModel(Model):
     @property
     def confidence(self) -> LikelihoodConfidence:
         if self._confidence is None:
-            self._confidence = LikelihoodConfidence(
-                self.likelihood_set, self.context, self.groups, self.psi.d_psi
-            )
+            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, self.groups, self.psi.d_psi)
         return self._confidence
 
     def forget(self) -> None:

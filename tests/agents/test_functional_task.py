@@ -44,7 +44,8 @@ def test_a_finite_task_given_as_functions_is_the_table():
         reward=lambda s: reward[s],
         start=0,
     )
-    usual, other = MatrixRL(world.mdp, seed=0), MatrixRL(task, seed=0, columns=25)
+    usual = MatrixRL(world.mdp, seed=0, set="normalised")
+    other = MatrixRL(task, seed=0, columns=25)
     rng = np.random.default_rng(0)
     for _ in range(15):
         for agent in (usual, other):

@@ -84,6 +84,23 @@ def test_tightest_takes_it_where_weights_help(name, settings, chosen):
     assert UCMatrixRL(**settings).start(Problem.of(mdp), [0]).settings.set == chosen
 
 
+def test_certificates_have_the_bias_of_each_pair():
+    """Plans have √λ‖M*‖; certificates λ‖A⁻¹φ‖‖M*‖/w, which falls with the data (section 10.1)."""
+    rng = np.random.default_rng(1)
+    learner = UCMatrixRL(ridge=2.0).start(Problem.of(make("factors", **SMALL).unwrapped.mdp), [0])
+    learner.model.update(rng.integers(36, size=(1, 400)), rng.integers(12, size=(1, 400)), *np.ones((2, 1, 400)))
+    design, constants = learner.model.design, learner.model.confidence.regularity
+    plan, certificate = (
+        learner.model.confidence.radii(design, learner._clock, level=level).models for level in ("agent", "proven")
+    )
+    rows, inverse = learner.problem.features.phi.flat, np.linalg.inv(design.matrix[0])
+    width = np.sqrt(np.einsum("pi,ij,pj->p", rows, inverse, rows))
+    noise = plan[0] - constants.core_norm
+    bias = np.sqrt(2.0) * np.linalg.norm(rows @ inverse, axis=1) / width * constants.core_norm
+    np.testing.assert_allclose(certificate[0], noise + bias, rtol=ALGEBRA)
+    assert (certificate < 0.9 * plan).any()
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_bounds_hold(known):
     """In at most δ = 0.5 of the runs a bound fails; they are wide, so that it should be in none."""

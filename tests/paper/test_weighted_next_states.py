@@ -9,7 +9,7 @@ from scipy import sparse
 from matrixrl import make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.features import OneHotPsi, SparsePsi, TablePsi, weighted_psi
-from matrixrl.problems import Problem
+from matrixrl.problems import Problem, low_rank
 from tolerances import ALGEBRA, EXACT
 
 SMALL = {"n_factors": 3, "n_states": 12, "n_actions": 3, "d": 4, "horizon": 5}
@@ -87,7 +87,8 @@ def test_tightest_takes_it_where_weights_help(name, settings, chosen):
 def test_certificates_have_the_bias_of_each_pair():
     """Plans have √λ‖M*‖; certificates λ‖A⁻¹φ‖‖M*‖/w, which falls with the data (section 10.1)."""
     rng = np.random.default_rng(1)
-    learner = UCMatrixRL(ridge=2.0).start(Problem.of(make("factors", **SMALL).unwrapped.mdp), [0])
+    world = low_rank(n_states=12, n_actions=3, d=3, horizon=4)
+    learner = UCMatrixRL(ridge=2.0).start(Problem.of(world.mdp), [0])
     learner.model.update(rng.integers(36, size=(1, 400)), rng.integers(12, size=(1, 400)), *np.ones((2, 1, 400)))
     design, constants = learner.model.design, learner.model.confidence.regularity
     plan, certificate = (
@@ -95,7 +96,7 @@ def test_certificates_have_the_bias_of_each_pair():
     )
     rows, inverse = learner.problem.features.phi.flat, np.linalg.inv(design.matrix[0])
     width = np.sqrt(np.einsum("pi,ij,pj->p", rows, inverse, rows))
-    noise = plan[0] - constants.core_norm
+    noise = plan[0, 0] - constants.core_norm
     bias = np.sqrt(2.0) * np.linalg.norm(rows @ inverse, axis=1) / width * constants.core_norm
     np.testing.assert_allclose(certificate[0], noise + bias, rtol=ALGEBRA)
     assert (certificate < 0.9 * plan).any()

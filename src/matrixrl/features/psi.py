@@ -407,7 +407,7 @@ def weighted_psi(psi: Psi) -> Psi:
         return psi
     norms = np.sqrt(psi.norms_sq())
     norms[norms == 0.0] = 1.0
-    if norms.max() <= norms.min() * (1.0 + GRAM_RANK):
+    if np.allclose(norms, norms[0], rtol=1e-9):
         return psi
     made: Psi
     if isinstance(psi, SparsePsi):

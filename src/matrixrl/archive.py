@@ -44,7 +44,7 @@ __all__ = [
     "write_archive",
 ]
 
-FORMAT_VERSION = 13
+FORMAT_VERSION = 14
 """Format of saved agents and simulations; other kinds of archives may have versions of their own."""
 
 Result = TypeVar("Result")

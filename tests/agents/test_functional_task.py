@@ -44,10 +44,8 @@ def test_a_finite_task_given_as_functions_is_the_table():
         reward=lambda s: reward[s],
         start=0,
     )
-    usual, other = (
-        MatrixRL(world.mdp, preset="optimistic", seed=0),
-        MatrixRL(task, seed=0, columns=25, switch_growth=0.0),
-    )
+    chosen = {"preset": "optimistic", "set": "normalised", "seed": 0}
+    usual, other = MatrixRL(world.mdp, **chosen), MatrixRL(task, columns=25, **chosen)
     rng = np.random.default_rng(0)
     for _ in range(15):
         for agent in (usual, other):
@@ -208,7 +206,7 @@ def test_blocks_of_unequal_radius_are_told_apart():
     blocked = np.zeros((20, 2, 6))
     blocked[:, 0, :3], blocked[:, 1, 3:] = world.features.phi.table[:, 0], world.features.phi.table[:, 1]
     anywhere = Task(world.mdp.task.reward, 3, features=world.features)
-    full, lazy = (MatrixRL(anywhere, phi=blocked, seed=0, columns=c) for c in (None, 20))
+    full, lazy = (MatrixRL(anywhere, phi=blocked, seed=0, set="normalised", columns=c) for c in (None, 20))
     rng = np.random.default_rng(0)
     steps = [(rng.integers(0, 20, 3), int(n % 100 == 0), rng.integers(0, 20, 3)) for n in range(400)]
     for agent in (full, lazy):

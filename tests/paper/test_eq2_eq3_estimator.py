@@ -78,8 +78,8 @@ def test_a_ridge_is_a_scale_of_the_features(ridge, radius):
 
     env = make("linear-mdp", n_states=30, d=6, horizon=4)
     phi = env.unwrapped.mdp.features.phi.table
-    one = MatrixRL(env, seed=2, ridge=ridge, radius=radius)
-    two = MatrixRL(env, phi=phi / np.sqrt(ridge), seed=2, ridge=1.0, radius=radius)
+    one = MatrixRL(env, seed=2, set="normalised", ridge=ridge, radius=radius)
+    two = MatrixRL(env, phi=phi / np.sqrt(ridge), seed=2, set="normalised", ridge=1.0, radius=radius)
     np.testing.assert_allclose(one.learn(40).upper, two.learn(40).upper, rtol=1e-9)
     np.testing.assert_allclose(model_radii(one.algorithm), model_radii(two.algorithm), rtol=1e-9)
 

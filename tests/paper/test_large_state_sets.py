@@ -74,7 +74,12 @@ def test_the_error_falls_with_the_number_of_columns(weights):
     assert errors[1] < errors[0] / 3.4  # 4 in expectation
 
 
-@pytest.mark.parametrize("kind", SETS)
+def test_weights_of_next_states_need_all_states():
+    with pytest.raises(InvalidInput, match="set must be another one for sampled columns"):
+        run_seeds(WORLD.mdp, n_episodes=4, seeds=1, columns=40, set="weighted")
+
+
+@pytest.mark.parametrize("kind", [name for name in SETS if name != "weighted"])
 @pytest.mark.parametrize("known", [True, False])
 def test_all_columns_are_ordinary_planning(kind, known):
     """The lazy route, Q where it is asked from values at columns, against the table of all pairs; the whole run."""
@@ -108,8 +113,8 @@ def test_features_in_blocks_keep_their_radii_when_queried():
     blocked = np.zeros((30, 3, 9))
     for a in range(3):
         blocked[:, a, 3 * a : 3 * a + 3] = table[:, a]
-    full = MatrixRL(world.mdp, phi=blocked, preset="optimistic", seed=0)
-    lazy = MatrixRL(world.mdp, phi=blocked, preset="optimistic", seed=0, columns=30)
+    chosen = {"preset": "optimistic", "set": "normalised", "ties": "random", "seed": 0}
+    full, lazy = MatrixRL(world.mdp, phi=blocked, **chosen), MatrixRL(world.mdp, phi=blocked, columns=30, **chosen)
     np.testing.assert_allclose(full.learn(30).upper, lazy.learn(30).upper, atol=1e-8)
     assert lazy.algorithm.model.confidence.blocks.count == 3
 

@@ -23,6 +23,10 @@ SMALL = {
     "queue-admission": {"servers": 2, "capacity": 3, "horizon": 10},
     "perishable-stock": {"max_order": 3, "mean_demand": 1.5, "horizon": 6},
     "dynamic-pricing": {"capacity": 3, "horizon": 4, "prices": (40.0, 80.0, 150.0)},
+    "emission-river": {"n_latent": 3, "n_states": 9, "horizon": 5},
+    "linear-lock": {"length": 2, "n_actions": 2, "n_views": 2},
+    "hypercube": {"dimension": 3, "horizon": 4},
+    "factors": {"n_factors": 3, "n_states": 9, "n_actions": 3, "d": 4, "horizon": 5},
     "gym:FrozenLake-v1": {"horizon": 15},
 }
 LARGE = {"icu-sepsis"}  # it has one size, which balls take minutes for

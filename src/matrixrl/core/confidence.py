@@ -39,7 +39,8 @@ FACTORS: dict[Level, float] = {
 """Factor of the radius at each level."""
 
 _PROVEN: Radius = BlockRadius()
-_PROVEN_VALUES: Radius = PairwiseRadius()
+_TIGHTEST: Radius = PairwiseRadius()
+"""The proven radius of certificates and of V*; plans have the other one, which needs no norms of A⁻¹φ."""
 _ROWS = 1 << 16  # numbers of visits whose half-widths are computed together
 
 
@@ -200,6 +201,8 @@ class Confidence:
         surely = proven(inputs)
         own = level != "proven" and type(self.radius) is not BlockRadius
         full = checked_radius(self.radius, inputs) if own else surely
+        if level == "proven":
+            full = _TIGHTEST(inputs)
         full = (1.0 if level == "proven" else self.exploration) * full
         return FACTORS[level] * full, np.maximum(full, surely)
 
@@ -313,7 +316,7 @@ class Confidence:
         """Return the radii √β_V of the regression of V* − c and of the alarm, in units of half the range of V*."""
         inputs = self.inputs(design, clock)
         inputs = replace(inputs, regularity=self.value_regularity, delta=inputs.delta / self.n_optimal_functions)
-        return self._sizes(inputs, level, _PROVEN_VALUES)
+        return self._sizes(inputs, level, _TIGHTEST)
 
     @property
     def watches_rewards(self) -> bool:

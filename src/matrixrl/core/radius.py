@@ -331,7 +331,8 @@ class PairwiseRadius(BlockRadius):
         if blocks.one_pair_each:  # whose bias is already that of the pair
             return whole
         core_norm = math.sqrt(k.ridge) * k.c_psi_inv / np.sqrt(blocks.eigenvalues)
-        core_norm = np.minimum(core_norm, k.core_norm)[blocks.pair_block]
+        core_norm = np.minimum(core_norm, k.core_norm)  # of blocks, then of pairs
+        core_norm = core_norm[blocks.pair_block] if blocks.count > 1 else core_norm
         width_sq = np.maximum(design.width_sq, np.finfo(np.float64).tiny)
         shrunk = np.sqrt(np.minimum(k.ridge * design.inverse_norms_sq() / width_sq, 1.0))  # √λ‖A⁻¹φ‖/w
         radius: FloatArray = whole - core_norm * (1.0 - shrunk)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matrixrl.envs.classic import CombinationLock, DeepSea, LinearMDP, RiverSwim
     from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, PointObservations, SparseReward, make_control
     from matrixrl.envs.dynamic_pricing import DynamicPricing
+    from matrixrl.envs.embedded import EmissionRiver, Factors, Hypercube, LinearLock
     from matrixrl.envs.grids import DoubleIntegrator, FourRooms, GridWorld, SoftGrid
     from matrixrl.envs.icu_sepsis import ICUSepsis
     from matrixrl.envs.inventory import LostSales, PerishableStock
@@ -46,11 +47,15 @@ __all__ = [
     "DeepSea",
     "DoubleIntegrator",
     "DynamicPricing",
+    "EmissionRiver",
     "EnvEntry",
+    "Factors",
     "FourRooms",
     "GridActions",
     "GridWorld",
+    "Hypercube",
     "ICUSepsis",
+    "LinearLock",
     "LinearMDP",
     "LostSales",
     "NoisyActions",

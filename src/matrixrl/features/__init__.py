@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from matrixrl.features.allowed_part import AllowedPart, allowed_part, indicator_groups, is_indicator
+from matrixrl.features.allowed_part import AllowedPart, allowed_part, indicator_groups
 from matrixrl.features.bundle import Features, one_hot
 from matrixrl.features.phi import Blocks, FunctionPhi, OneHotPhi, Phi, TablePhi, tensor_product
-from matrixrl.features.psi import OneHotPsi, Psi, SparsePsi, TablePsi
+from matrixrl.features.psi import LatentPsi, OneHotPsi, Psi, SparsePsi, TablePsi, latent_psi, weighted_psi
 from matrixrl.references import later_names
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ __all__ = [
     "Blocks",
     "Features",
     "FunctionPhi",
+    "LatentPsi",
     "OneHotPhi",
     "OneHotPsi",
     "Phi",
@@ -26,11 +27,12 @@ __all__ = [
     "allowed_part",
     "features_from_grams",
     "indicator_groups",
-    "is_indicator",
     "kernel_features",
+    "latent_psi",
     "one_hot",
     "tensor_product",
     "transformer_features",
+    "weighted_psi",
 ]
 
 _OF_KERNELS = ("features_from_grams", "kernel_features", "transformer_features")

@@ -8,10 +8,9 @@ import numpy as np
 
 from matrixrl.features.bundle import Features
 from matrixrl.features.phi import Blocks, OneHotPhi, Phi, TablePhi
-from matrixrl.features.psi import OneHotPsi
 from matrixrl.records import BoolArray, IntArray
 
-__all__ = ["AllowedPart", "allowed_part", "indicator_groups", "is_indicator"]
+__all__ = ["AllowedPart", "allowed_part", "indicator_groups"]
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,3 @@ def indicator_groups(phi: Phi, allowed: BoolArray | None = None) -> IntArray | N
     if allowed is not None:
         feature[~allowed.ravel()] = feature[allowed.ravel()].min()
     return np.unique(feature, return_inverse=True)[1].reshape(shape)
-
-
-def is_indicator(features: Features, allowed: BoolArray | None = None) -> bool:
-    """Return whether φ are indicators and ψ is one-hot: the next states of a group of pairs are a multinomial."""
-    return isinstance(features.psi, OneHotPsi) and indicator_groups(features.phi, allowed) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,9 +19,10 @@ from matrixrl.linalg import span_of_chunks
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["OneHotPsi", "Psi", "PsiConstants", "SparsePsi", "TablePsi"]
+__all__ = ["LatentPsi", "OneHotPsi", "Psi", "PsiConstants", "SparsePsi", "TablePsi", "latent_psi", "weighted_psi"]
 
 _CHUNK = 1 << 16  # number of states whose dense rows are formed together
+_NUMBERS = 1 << 22  # numbers of features that are formed together
 
 
 @dataclass(frozen=True)
@@ -285,6 +287,7 @@ class SparsePsi(Psi):
     Args:
         matrix: Features ψ(s), shape (S, d_psi), in any scipy.sparse format.
         pseudo: Whether linearly dependent features are accepted, and K_ψ is inverted on its range.
+        weights: Weight of each row in ΨᵀV and K_ψ, shape (S,), as in `TablePsi`; 1 if None.
 
     Raises:
         InvalidInput: K_ψ is singular and `pseudo` is False, or the features sum to zero over all states.
@@ -294,7 +297,9 @@ class SparsePsi(Psi):
     (array([2., 3.]), array([[1., 2.]]))
     """
 
-    def __init__(self, matrix: sparse.sparray | sparse.spmatrix, *, pseudo: bool = False) -> None:
+    def __init__(
+        self, matrix: sparse.sparray | sparse.spmatrix, *, pseudo: bool = False, weights: FloatArray | None = None
+    ) -> None:
         if np.iscomplexobj(matrix):
             fail("psi", "must be real numbers", "complex ones", "Give real features.")
         csr = sparse.csr_array(matrix, dtype=np.float64)
@@ -304,9 +309,10 @@ class SparsePsi(Psi):
             fail("psi", "must be finite", "NaN or infinity", "Remove or replace those entries.")
         self.n_states, self.d_psi = csr.shape
         self.matrix = csr
-        self._transposed = csr.T.tocsr()
+        self.weighted = csr if weights is None else csr * weights[:, None]
+        self._transposed = self.weighted.T.tocsr()
         self.pseudo = pseudo
-        self.constants = _measure(csr, pseudo=pseudo)
+        self.constants = _measure(csr, weights=weights, pseudo=pseudo)
 
     @property
     def table(self) -> FloatArray:
@@ -324,3 +330,88 @@ class SparsePsi(Psi):
 
     def project(self, values: FloatArray) -> FloatArray:
         return np.ascontiguousarray((self._transposed @ values.T).T)
+
+
+class LatentPsi(Psi):
+    """Feature map with one feature for each latent next state z: ψ(s') = P(s'|z) e_z, so Ψᵀ V has the means of V.
+
+    Args:
+        latent: Latent state of each state, from 0 on, shape (S,).
+        weights: Weight of each state among those of its latent state, positive, shape (S,).
+
+    Attributes:
+        latent: (S,) Latent state of each state.
+        chances: (S,) Probability P(s'|z) of each state in its latent state.
+
+    >>> LatentPsi(np.array([0, 1, 1]), np.array([2.0, 1.0, 3.0])).project(np.array([[5.0, 0.0, 8.0]]))
+    array([[5., 6.]])
+    """
+
+    def __init__(self, latent: IntArray, weights: FloatArray) -> None:
+        self.latent, self.n_states, self.d_psi = latent, len(latent), int(latent.max()) + 1
+        self.chances = weights / np.bincount(latent, weights)[latent]
+        means = (self.chances, (latent, np.arange(self.n_states)))
+        self._means = sparse.csr_array(means, shape=(self.d_psi, self.n_states))
+
+    def rows(self, states: IntArray) -> FloatArray:
+        index = np.asarray(states)
+        one_hot = self.latent[index][..., None] == np.arange(self.d_psi)
+        found: FloatArray = np.where(one_hot, self.chances[index][..., None], 0.0)
+        return found
+
+    def project(self, values: FloatArray) -> FloatArray:
+        return np.ascontiguousarray((self._means @ values.T).T)
+
+
+def latent_psi(psi: Psi) -> LatentPsi | OneHotPsi:
+    """Return the features in which every law over latent next states is a row φᵀM, none of which ψ rules out.
+
+    States whose ψ point in one direction are one latent state: whatever φᵀM is, their probabilities are in the ratio
+    of their ‖ψ‖ (docs/proofs.md, section 9.7). A state with ψ = 0 is a latent state of its own. If no two states share
+    one, the features are one-hot.
+
+    >>> latent_psi(TablePsi([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]])).latent
+    array([0, 1, 1])
+    """
+    if isinstance(psi, OneHotPsi):
+        return psi
+    n, step = psi.n_states, max(1, _NUMBERS // psi.d_psi)
+    norms, latent = np.empty(n), np.empty(n, dtype=np.int64)
+    known: dict[bytes | int, int] = {}
+    for first in range(0, n, step):
+        states = np.arange(first, min(first + step, n))
+        rows = np.asarray(psi.rows(states), dtype=np.float64)
+        norms[states] = np.linalg.norm(rows, axis=1)
+        for s, row in zip(states.tolist(), rows, strict=True):
+            # Directions that agree to twelve digits are one; adding 0 makes -0 the same as 0.
+            unit = None if norms[s] == 0.0 else np.round(row / norms[s], 12) + 0.0
+            key = s if unit is None else hashlib.blake2b(unit.tobytes(), digest_size=16).digest()
+            latent[s] = known.setdefault(key, len(known))
+    return OneHotPsi(n) if len(known) == n else LatentPsi(latent, np.where(norms > 0.0, norms, 1.0))
+
+
+def weighted_psi(psi: Psi) -> Psi:
+    r"""Return ψ with the weights 1/‖ψ(s')‖ of next states in the estimate, if its radius is then smaller, else ψ.
+
+    M_n regresses x(s') = K⁻¹Dψ(s'), K = ΨᵀDΨ, on φ. Its mean is φᵀM* for any weights D (docs/proofs.md, section 3), and
+    the radius is proportional to the largest ‖x‖, that of the longest ψ if D = I. Features that have weights keep them.
+
+    >>> psi = TablePsi([[0.1, 0.0], [0.9, 0.0], [0.0, 0.9], [0.0, 0.1]])
+    >>> round(psi.constants.dual_norm, 3), weighted_psi(psi).constants.dual_norm
+    (1.098, 1.0)
+    """
+    if isinstance(psi, OneHotPsi):
+        return psi
+    given = psi.matrix if isinstance(psi, SparsePsi) else psi.table
+    if getattr(psi, "weighted", given) is not given:
+        return psi
+    norms = np.sqrt(psi.norms_sq())
+    norms[norms == 0.0] = 1.0
+    if np.allclose(norms, norms[0], rtol=1e-9):
+        return psi
+    made: Psi
+    if isinstance(psi, SparsePsi):
+        made = SparsePsi(psi.matrix / norms[:, None], pseudo=psi.pseudo, weights=norms)
+    else:
+        made = TablePsi(psi.table / norms[:, None], pseudo=psi.pseudo, weights=norms, left_out=psi.left_out)
+    return made if made.constants.noise_scale < psi.constants.noise_scale else psi

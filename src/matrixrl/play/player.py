@@ -70,7 +70,7 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     if isinstance(model, CountModel):
         if type(model.likelihood_set) not in LIKELIHOOD_SETS.values():
             return _overrides(model.likelihood_set)
-        return None if model.pair_counts is None else "pairs share groups"
+        return None if model.pair_counts is None else "pairs share groups, or next states a latent one"
     if n_episodes * mdp.horizon * (len(algorithm.model.confidence.set.members) + 1) * 8 > _LARGEST:
         return "the table of half-widths by visits could become larger than 1 GB"
     if mdp.n_states > _FEW and width * _SPARSE > mdp.n_states:

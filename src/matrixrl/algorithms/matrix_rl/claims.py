@@ -8,8 +8,9 @@ from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption
 from matrixrl.core.models import CountModel, RidgeModel
-from matrixrl.core.sets import LikelihoodSet, MatrixSet
+from matrixrl.core.sets import LikelihoodSet, MatrixSet, WeightedBall
 from matrixrl.display import confidence
+from matrixrl.features import Features
 from matrixrl.problems import Task
 from matrixrl.records import Guarantee
 
@@ -58,7 +59,7 @@ class MatrixRLClaims(Claims):
             name = type(algorithm).__name__
             return f"{name} is a subclass of {algorithm.name}, and the proof is not about its methods"
         made_by = type(algorithm._set).make_model
-        makers = MatrixSet.make_model, LikelihoodSet.make_model
+        makers = MatrixSet.make_model, WeightedBall.make_model, LikelihoodSet.make_model
         if made_by in makers and type(algorithm.model) in (CountModel, RidgeModel):
             return None
         return f"{type(algorithm._set).__name__} makes a model of its own, and the proof is not about it"
@@ -137,6 +138,8 @@ class MatrixRLClaims(Claims):
             if mdp is None or features is None:
                 self._refutation = (None,)
             else:
+                if isinstance(self._model, CountModel):  # which relies on what follows from φ and ψ, not on all of it
+                    features = Features(features.phi, self._model.psi)
                 reward = mdp.task.unit_reward if self._model.confidence.watches_rewards else None
                 self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
         return self._refutation[0]

@@ -13,7 +13,7 @@ from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.models.sampled import COLUMN_WEIGHTS
 from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
 from matrixrl.core.sets import LIKELIHOOD_SETS, LikelihoodSet, Sandwich
-from matrixrl.features import Features, is_indicator
+from matrixrl.features import Features, indicator_groups, weighted_psi
 from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -210,20 +210,28 @@ class MatrixRLSettings(Settings):
     def for_features(self, features: Features | None, *, may_count: bool, allowed: BoolArray | None = None) -> Self:
         """Return the settings with `tightest` and `auto` replaced by what they mean for some features.
 
-        The smallest proven set is `value-targeted` for indicator features, and `normalised` for others. With counts,
-        ties are between pairs that were never tried, which no estimate tells apart.
+        The smallest proven set is `value-targeted` for indicator features φ and any ψ, and for others `normalised`, or
+        `weighted` where that has a smaller radius. With counts, ties are between pairs that were never tried, which no
+        estimate tells apart.
 
         Args:
             features: Features φ and ψ; None where they are functions.
-            may_count: Whether the algorithm has a form that counts next states.
+            may_count: Whether the algorithm may count next states or weight them; else it keeps the paper's estimate.
             allowed: (A, S) Allowed actions of each state; None if all are.
         """
         chosen, ties = self.set, self.ties
         if chosen == TIGHTEST:
-            counts = may_count and features is not None and is_indicator(features, allowed)
-            chosen = "value-targeted" if counts else "normalised"
+            if not may_count or features is None:
+                chosen = "normalised"
+            elif indicator_groups(features.phi, allowed) is not None:
+                chosen = "value-targeted"
+            else:  # the tuned radius is in units of the paper's estimate
+                weighs = self.preset != "tuned" and weighted_psi(features.psi) is not features.psi
+                chosen = "weighted" if weighs else "normalised"
         if ties == "auto":
-            by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset in ("budget", "optimistic")
+            by_estimate = (
+                self.set == TIGHTEST and chosen != "value-targeted" and self.preset in ("budget", "optimistic")
+            )
             ties = "estimate" if by_estimate and features is not None else "random"
         return self if (chosen, ties) == (self.set, self.ties) else replace(self, set=chosen, ties=ties)
 

@@ -13,6 +13,7 @@ from matrixrl.compilation import loop_array
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
+from matrixrl.features import OneHotPsi, Psi
 from matrixrl.linalg import SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -24,7 +25,7 @@ class JointLaw:
     """The empirical joint law of reward and next state of each group, where rewards are learned.
 
     Attributes:
-        seen: Groups with data; an outcome is next state times the number of levels plus level.
+        seen: Groups with data; an outcome is that of the law times the number of levels plus level.
         levels: (B, L) Unit reward of each level.
         epsilon: (R,) Radius ε of each group with data, valid for r + V*.
         top: (R,) Radius ε at ν = 1 + max V alone, or None.
@@ -43,10 +44,11 @@ class LikelihoodBounds(ValueBounds):
     """Empirical laws of groups of pairs, with the radii around them, from which bounds on Q are computed.
 
     Attributes:
+        psi: Features of the outcomes of the laws: ΨᵀV has the value of each.
         groups: (A, S) Group of each pair.
         n_groups: Number of groups K.
         n_replicas: Number of replicas B.
-        seen: Groups with data, and the laws p̂ of their next states.
+        seen: Groups with data, and the laws p̂ of their outcomes.
         upper: (R,) Radius ε for upper bounds on V*; it may hold for V* only.
         top: (R,) Radius ε for upper bounds on V* at ν = max V alone, or None.
         lower: (R,) Radius ε for lower bounds, which holds for all values.
@@ -56,6 +58,7 @@ class LikelihoodBounds(ValueBounds):
         empty: (B,) Number of groups whose pairs cannot share a law (misspecification alarm).
     """
 
+    psi: Psi
     groups: IntArray
     n_groups: int
     n_replicas: int
@@ -74,7 +77,8 @@ class LikelihoodBounds(ValueBounds):
         if values is None and self.joint is None:
             return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
         if values is None:
-            values = np.zeros((self.n_replicas, self.groups.shape[1]))
+            values = np.zeros((self.n_replicas, self.psi.n_states))
+        values = self.psi.project(values)
         epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
         q: FloatArray = self._means(self.seen, values, epsilon, sign, top)[:, self.groups] + reward
         if sign > 0 and self.joint is not None:  # the mean of r + V
@@ -87,7 +91,7 @@ class LikelihoodBounds(ValueBounds):
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
-        return self._means(self.seen, values, self.lower, sign)[:, self.groups]
+        return self._means(self.seen, self.psi.project(values), self.lower, sign)[:, self.groups]
 
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
         """Return the same bounds with the laws of some pairs (B, A, S) alone."""
@@ -97,8 +101,10 @@ class LikelihoodBounds(ValueBounds):
         top = None if self.top is None else self.top[wanted]
         return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
 
-    def compiled_backup(self, sign: float = 1.0) -> Callable[..., None]:
-        """Return the compiled backup, which knows lists of outcomes."""
+    def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
+        """Return the compiled backup, which knows lists of next states; None for latent ones."""
+        if not isinstance(self.psi, OneHotPsi):
+            return None
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
         law = self._as_lists(self.seen, *((self.upper, self.top) if sign > 0 else (self.lower, None)))
@@ -109,7 +115,9 @@ class LikelihoodBounds(ValueBounds):
             is_less = self.joint.is_less
         return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
-    def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None]:
+    def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None] | None:
+        if not isinstance(self.psi, OneHotPsi):
+            return None
         from matrixrl.core.compiled import likelihood
 
         side = self.most if sign > 0.0 else self.least

@@ -20,7 +20,7 @@ from matrixrl.core.likelihood.radii import (
 )
 from matrixrl.core.models.base import Model, ModelContext
 from matrixrl.core.sets import LikelihoodConfidence, LikelihoodSet
-from matrixrl.features import OneHotPsi, indicator_groups
+from matrixrl.features import LatentPsi, indicator_groups, latent_psi
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -57,7 +57,8 @@ class RowMemo:
 class CountModel(Model):
     """Counts of the next states of groups of pairs, with likelihood sets around their laws (docs/proofs.md, section 9).
 
-    Next states are kept as lists of those seen.
+    Next states are kept as lists of those seen. Where ψ says that some states are observations of one latent state,
+    latent next states are counted (section 9.7).
 
     Args:
         likelihood_set: Confidence set.
@@ -66,9 +67,11 @@ class CountModel(Model):
     Attributes:
         groups: (A, S) Group of each pair; pairs of a group share a law.
         n_rows: Number of groups K, those of the end state included.
-        counts: Counts of the next states of each group.
-        pair_counts: Counts of the next states of each pair, for the alarm; None if every group is one pair.
-        joint: Joint counts of next state and level of reward of each group, where the bound uses them; else None.
+        psi: Features of the outcomes that are counted: next states, or latent ones.
+        counts: Counts of the outcomes of each group.
+        pair_counts: Counts of the next states of each pair, for the alarm; None if every group is one pair, and every
+            outcome one state.
+        joint: Joint counts of outcome and level of reward of each group, where the bound uses them; else None.
         levels: Levels of rewards.
         reward_sums: (B, K) Sums of the unit rewards of each group.
     """
@@ -82,40 +85,42 @@ class CountModel(Model):
         super().__init__(context)
         self.likelihood_set = likelihood_set
         features = context.features
-        one_hot = isinstance(features.psi, OneHotPsi)
-        groups = indicator_groups(features.phi, context.allowed) if one_hot else None
+        groups = indicator_groups(features.phi, context.allowed)
         if groups is None:
             rule = (
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
             )
             fail("set", rule, repr(likelihood_set.name), "Use set='normalised', or one-hot features.")
         self.groups, self.n_rows = groups, int(groups.max()) + 1
+        self.psi = latent_psi(features.psi)
         self.forget()
 
     @property
     def confidence(self) -> LikelihoodConfidence:
         if self._confidence is None:
-            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, self.groups)
+            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, self.groups, self.psi.d_psi)
         return self._confidence
 
     def forget(self) -> None:
-        n, n_states = self.context.n_replicas, self.groups.shape[1]
-        self.counts = OutcomeCounts(n, self.n_rows, n_states)
-        self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
+        n, n_outcomes = self.context.n_replicas, self.psi.d_psi
+        self.counts = OutcomeCounts(n, self.n_rows, n_outcomes)
+        watched = self.n_rows < self.groups.size or isinstance(self.psi, LatentPsi)
+        self.pair_counts = OutcomeCounts(n, self.groups.size, self.psi.n_states) if watched else None
         self.levels = RewardLevels(n)
         pays = self.likelihood_set.targeted and not self.context.known_reward
-        self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
+        self.joint = OutcomeCounts(n, self.n_rows, n_outcomes * self.levels.n_levels) if pays else None
         self.reward_sums = np.zeros((n, self.n_rows))
         self._data_changed()
 
     def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
         rows = self.groups.ravel()[pairs]
-        self.counts.add(rows, next_states, weights)
+        outcomes = self.psi.latent[next_states] if isinstance(self.psi, LatentPsi) else next_states
+        self.counts.add(rows, outcomes, weights)
         if self.pair_counts is not None:
             self.pair_counts.add(pairs, next_states, weights)
         replica = np.arange(self.context.n_replicas)[:, None]
         if not self.context.known_reward:
-            self._count_rewards(rows, next_states, rewards, weights)
+            self._count_rewards(rows, outcomes, rewards, weights)
             self.reward_sums = self.reward_sums.copy()
             np.add.at(self.reward_sums, (replica, rows), rewards * weights)
         ids = (replica * self.n_rows + rows)[weights > 0.0]
@@ -125,11 +130,11 @@ class CountModel(Model):
             self._visited.append(ids)
         self.revision += 1
 
-    def _count_rewards(self, rows: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
-        """Count next states together with rewards, each shared between the two levels around it."""
+    def _count_rewards(self, rows: IntArray, outcomes: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
+        """Count outcomes together with rewards, each shared between the two levels around it."""
         if self.joint is None:
             return
-        (below, above, share), first = self.levels.place(rewards, weights > 0.0), next_states * self.levels.n_levels
+        (below, above, share), first = self.levels.place(rewards, weights > 0.0), outcomes * self.levels.n_levels
         self.joint.add(
             np.concatenate([rows, rows], axis=1),
             np.concatenate([first + below, first + above], axis=1),
@@ -167,6 +172,7 @@ class CountModel(Model):
             if targeted is not None and self.joint is not None:
                 law = JointLaw(self.joint.seen, self.levels.values, targeted, top, is_less=is_tuned)
         return LikelihoodBounds(
+            psi=self.psi,
             groups=self.groups,
             n_groups=self.n_rows,
             n_replicas=self.context.n_replicas,
@@ -207,14 +213,17 @@ class CountModel(Model):
         self.revision += 1
 
     def _contradicted_groups(self, clock: Clock) -> IntArray:
-        """Return the number of groups whose pairs do not share a law, by the test of docs/proofs.md, 9.6: (B,)."""
+        """Return the number of groups whose pairs do not share such a law, by the test of docs/proofs.md, 9.6: (B,)."""
         found = np.zeros(self.context.n_replicas, dtype=np.int64)
         if self.pair_counts is None or not len(self.counts.seen.ids):
             return found
         seen, pairs, confidence = self.counts.seen, self.pair_counts.seen, self.confidence
         replicas, pair = np.divmod(pairs.ids, self.groups.size)
         places = np.searchsorted(seen.ids, replicas * self.n_rows + self.groups.ravel()[pair])
-        ratio = log_shared_law_ratio(pairs, places, seen, self.counts.n_outcomes)
+        ratio = log_shared_law_ratio(pairs, places, seen, self.pair_counts.n_outcomes)
+        if isinstance(self.psi, LatentPsi):  # the law within a latent state is known
+            known = pairs.sums(pairs.times * np.log(self.psi.chances[pairs.outcomes]))
+            ratio -= np.bincount(places, known, minlength=len(ratio))
         alarm = ratio > confidence.log_events(confidence.alarm_part, shares=clock.shares)
         np.add.at(found, seen.ids // self.n_rows, alarm)
         return found

@@ -17,7 +17,7 @@ from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.matrix_bounds import MatrixBounds
 from matrixrl.core.models.base import steps_at_once
 from matrixrl.core.models.ridge import ridge_for
-from matrixrl.core.sets import MatrixSet
+from matrixrl.core.sets import MatrixSet, WeightedBall
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, TablePhi, TablePsi, allowed_part
 from matrixrl.linalg import DesignMatrix, lost_digits, summation_error
@@ -248,6 +248,9 @@ class ColumnEstimate:
     """
 
     def __init__(self, matrix_set: MatrixSet, oracle: StateOracle, rng: np.random.Generator, **options: Any) -> None:
+        if isinstance(matrix_set, WeightedBall):
+            rule = "must be another one for sampled columns and functions of states, whose ψ has other weights"
+            fail("set", rule, repr(matrix_set.name), "Use set='normalised'.")
         self.oracle = oracle
         self.columns, self.psi = oracle.columns(rng)
         phi = TablePhi(oracle.phi_at(self.columns.states).transpose(1, 0, 2), left_out=oracle.left_out)

@@ -17,6 +17,7 @@ from matrixrl.core.sets.balls import (
     NormalisedBall,
     NormalisedColumnBall,
     PaperBall,
+    WeightedBall,
     chebyshev_centre,
 )
 from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, MatrixSet, Reach, SetContext, SingleSet, Split
@@ -47,6 +48,7 @@ __all__ = [
     "SingleSet",
     "Split",
     "ValueTargetedSet",
+    "WeightedBall",
     "chebyshev_centre",
 ]
 
@@ -54,6 +56,7 @@ SETS: dict[str, type[MatrixSet]] = {
     kind.name: kind
     for kind in (
         NormalisedBall,
+        WeightedBall,
         NormalisedColumnBall,
         Intersection,
         FrobeniusBall,

@@ -6,6 +6,8 @@ Normalised balls use that probabilities sum to one.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +25,13 @@ from matrixrl.core.sets.base import (
     Split,
     column_sums,
 )
+from matrixrl.features import Features, weighted_psi
 from matrixrl.linalg import PairDesign, widths
 from matrixrl.records import BoolArray, FloatArray, Guarantee
 from matrixrl.tolerances import EMPTY_SET
+
+if TYPE_CHECKING:
+    from matrixrl.core.models import Model, ModelContext
 
 __all__ = [
     "ColumnBall",
@@ -35,6 +41,7 @@ __all__ = [
     "NormalisedBall",
     "NormalisedColumnBall",
     "PaperBall",
+    "WeightedBall",
     "chebyshev_centre",
 ]
 
@@ -231,6 +238,29 @@ class NormalisedBall(FrobeniusBall):
         alpha = (v @ context.total) / context.total_sq
         perpendicular = v - alpha[:, None] * context.total
         return Split(alpha, perpendicular, np.sqrt(np.vecdot(perpendicular, perpendicular)))
+
+
+class WeightedBall(NormalisedBall):
+    r"""The normalised ball around an estimate in which next states have the weights 1/‖ψ(s')‖.
+
+    The regression is of \(x(s') = K^{-1}D\psi(s')\), \(K = \Psi^\top D\Psi\), on φ, with D the weights. Its mean is
+    φᵀM* as with D = I, the estimate (2), and the radius is proportional to the largest ‖x‖, which is smaller where
+    states have ψ of different lengths. ψ as a table is weighted if that makes the radius smaller (docs/proofs.md,
+    section 3).
+    """
+
+    name = "weighted"
+    summary = "normalised, with next states weighted by 1/‖ψ‖ in the estimate (needs all states)"
+    guarantee = Guarantee(True)
+    compiled_form = NormalisedBall.compiled_form
+    reach_is_local = True
+    event = OPERATOR_BALL
+    surplus = FrobeniusBall.surplus
+
+    def make_model(self, context: ModelContext) -> Model:
+        """Return the ridge estimate on φ and the weighted ψ."""
+        features = Features(context.features.phi, weighted_psi(context.features.psi))
+        return super().make_model(replace(context, features=features))
 
 
 class NormalisedColumnBall(ColumnBall):

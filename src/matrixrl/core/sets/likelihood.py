@@ -83,6 +83,8 @@ class DeltaParts(NamedTuple):
 class LikelihoodConfidence:
     """The likelihood set of an agent and what determines its size, for groups (A, S) of pairs that share a law.
 
+    A law is over so many outcomes: next states, or latent ones.
+
     Attributes:
         n_groups: Number of groups K of allowed pairs whose law is not known.
         regularity: Constants of the features, which the theorems of the paper use; these sets do not.
@@ -92,8 +94,8 @@ class LikelihoodConfidence:
 
     left_out: str | None = None
 
-    def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray) -> None:
-        self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
+    def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray, n_outcomes: int) -> None:
+        self.n_outcomes, self.groups, self.targeted, self.tuned = n_outcomes, groups, chosen.targeted, chosen.tuned
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._choices = context.known_reward, context.choices
@@ -169,7 +171,7 @@ class LikelihoodConfidence:
         if self._has_own_radius:
             return None
         k, horizon, steps = self.n_groups, self.horizon, n_episodes * self.horizon
-        half, s = 0.5, self.groups.shape[1]
+        half, s = 0.5, self.n_outcomes
         redundancy = (
             math.lgamma(steps + half * s) - math.lgamma(half * s) - math.lgamma(steps + half) + math.lgamma(half)
         )

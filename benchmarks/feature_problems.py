@@ -78,7 +78,7 @@ def losses(names: list[str], seeds: range, n_episodes: int) -> None:
             policy = agent.algorithm.advice().policy
             value = mdp.task.start @ evaluate(mdp, policy[0])[0]
             whole, psi = model.confidence, model.context.features.psi
-            values = greedy_plan(model.bounds(algorithm._clock, "proven")[0], frame, lowest).values[0, 1:-1]
+            values = greedy_plan(model.bounds(algorithm.clock, "proven")[0], frame, lowest).values[0, 1:-1]
             v = psi.project(values)
             v = v - np.outer(v @ psi.total / (psi.total @ psi.total), psi.total)
             x = psi.solve_gram(psi.rows(np.arange(mdp.n_states)))
@@ -94,7 +94,7 @@ def losses(names: list[str], seeds: range, n_episodes: int) -> None:
             }
             for variant, radius in variants.items():
                 model._confidence = replace(whole, radius=radius)
-                bounds = model.bounds(algorithm._clock, "agent")[0]
+                bounds = model.bounds(algorithm.clock, "agent")[0]
                 high = mdp.task.start @ greedy_plan(bounds, frame, lowest).values[0, 0]
                 low = mdp.task.start @ pessimistic_values(bounds, policy, frame)[0, 0]
                 rows.setdefault(variant, []).append((high - low, high - best, value - low))

@@ -74,7 +74,7 @@ class TestBoundsAreThoseOfTheLatentMDP:
     @pytest.mark.parametrize("level", ["agent", "proven", "tuned", "ties", "estimate"])
     def test_of_any_values(self, form, level):
         inner, seen, chances = learners(60, **FORMS[form])
-        (of_latent,), (of_seen,) = (one.model.bounds(one._clock, level) for one in (inner, seen))
+        (of_latent,), (of_seen,) = (one.model.bounds(one.clock, level) for one in (inner, seen))
         values = 5.0 * np.random.default_rng(1).random((1, S))
         for sign in (1.0, -1.0):
             expected = of_latent.q(values @ chances.T, sign=sign)
@@ -119,7 +119,7 @@ class TestLargestMean:
         """max Σ P(s')V(s') over P = q(z) P(s'|z) with KL(p̂‖q) <= ε, by an interior-point solver."""
         _, seen, chances = learners(40, set="likelihood")
         values = np.random.default_rng(3).random(S)
-        [belief] = seen.model.bounds(seen._clock, "agent")
+        [belief] = seen.model.bounds(seen.clock, "agent")
         bounds = belief.bound(values[None], sign=sign)[0]
         counts = seen.model.counts.seen
         for row, group in enumerate(counts.ids):

@@ -92,7 +92,7 @@ def test_certificates_have_the_bias_of_each_pair():
     learner.model.update(rng.integers(36, size=(1, 400)), rng.integers(12, size=(1, 400)), *np.ones((2, 1, 400)))
     design, constants = learner.model.design, learner.model.confidence.regularity
     plan, certificate = (
-        learner.model.confidence.radii(design, learner._clock, level=level).models for level in ("agent", "proven")
+        learner.model.confidence.radii(design, learner.clock, level=level).models for level in ("agent", "proven")
     )
     rows, inverse = learner.problem.features.phi.flat, np.linalg.inv(design.matrix[0])
     width = np.sqrt(np.einsum("pi,ij,pj->p", rows, inverse, rows))

@@ -50,17 +50,17 @@ sweep = { bonus = [0.1, 0.3] }
 [[agent]]
 name = "matrix-rl"
 id = "own set"
-settings = { set = "own_code:Ball" }
+settings = { preset = "optimistic", set = "own_code:Ball" }
 
 [[agent]]
 name = "matrix-rl"
 id = "own radius"
-settings = { radius = "own_code:slow" }
+settings = { preset = "optimistic", radius = "own_code:slow" }
 
 [[agent]]
 name = "matrix-rl"
 id = "both"
-settings = { set = "own_code:Ball", radius = "own_code:Slow", exploration = 0.5 }
+settings = { preset = "optimistic", set = "own_code:Ball", radius = "own_code:Slow", exploration = 0.5 }
 """
 
 
@@ -147,12 +147,13 @@ def test_rows_are_those_of_the_objects_in_python(home, reference):
         stored = {cell.id: store.read(i, "regret") for i, cell in enumerate(store.experiment.cells)}
         facts = store.facts(3)
     ring = {"n_episodes": 40, "seeds": 3}
+    optimistic = {**ring, "preset": "optimistic"}
     expected = {
         "counter": run_seeds(own_code.Ring(5), agent=own_code.Counter(0.3), **ring),
         "wide bonus=0.1": run_seeds(own_code.Ring(5), agent=own_code.Wide(0.1), **ring),
-        "own set": run_seeds(own_code.Ring(5), set=own_code.Ball(), **ring),
-        "own radius": run_seeds(own_code.Ring(5), radius=own_code.Slow(), **ring),
-        "both": run_seeds(own_code.Ring(5), set=own_code.Ball(), radius=own_code.Slow(), exploration=0.5, **ring),
+        "own set": run_seeds(own_code.Ring(5), set=own_code.Ball(), **optimistic),
+        "own radius": run_seeds(own_code.Ring(5), radius=own_code.Slow(), **optimistic),
+        "both": run_seeds(own_code.Ring(5), set=own_code.Ball(), radius=own_code.Slow(), exploration=0.5, **optimistic),
     }
     for name, result in expected.items():
         assert np.allclose(stored[f"own_code:Ring n_states=5 / {name}"], result.regret, atol=1e-9), name
@@ -354,7 +355,7 @@ def test_an_agent_that_is_no_algorithm_is_refused_and_not_called(home, tmp_path,
     ],
 )
 def test_settings_that_are_not_what_they_should_be_are_refused(home, tmp_path, setting, value, rule):
-    spec = SPEC.replace('{ set = "own_code:Ball" }', f'{{ {setting} = "{value}" }}')
+    spec = SPEC.replace('{ preset = "optimistic", set = "own_code:Ball" }', f'{{ {setting} = "{value}" }}')
     (tmp_path / "bad.toml").write_text(spec)
     with pytest.raises(SpecError) as refusal:
         work_out(read_spec(tmp_path / "bad.toml"), trust_code=True)

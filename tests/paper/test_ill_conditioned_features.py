@@ -43,9 +43,9 @@ def nearly_equal(size: float) -> np.ndarray:
     return table
 
 
-def certificate(features: Features, episodes: int = 60):
+def certificate(features: Features, episodes: int = 60, **settings):
     """Return the certificate of an agent that has tried both actions equally often."""
-    algorithm = UCMatrixRL().start(Problem.of(switch(), features), [0])
+    algorithm = UCMatrixRL(**settings).start(Problem.of(switch(), features), [0])
     actions = np.arange(HORIZON)[None] % 2
     states = np.concatenate([[[0]], actions[:, :-1]], axis=1)
     for _ in range(episodes):
@@ -128,11 +128,12 @@ ORTHOGONAL = {
 def test_nearly_dependent_psi_is_not_called_proven(kind, size):
     near = ORTHOGONAL[kind](np.array([[1.0, 0.0], [1.0, size]]), pseudo=True)
     features = Features(TablePhi(np.eye(4).reshape(2, 2, 4)), near)
-    words = certificate(features, episodes=1)[2].reason
+    words = certificate(features, episodes=1, set="normalised")[2].reason
     assert "nearly dependent: 1 of its 2 directions" in words
     assert "numpy.linalg.qr(psi)[0]" in words
-    agent = MatrixRL(switch(), psi=near, seed=0)
+    agent = MatrixRL(switch(), psi=near, set="normalised", seed=0)
     assert agent.guarantee.reason == words
+    assert certificate(features, episodes=1)[2].holds, "next states are counted for indicator φ, whatever ψ is"
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-3])

@@ -151,7 +151,7 @@ def bound(self: Agent) -> RegretBound:
     It is about a number N of episodes that is not chosen by what they show.
 
     >>> import matrixrl
-    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, preset="optimistic", seed=0)
     >>> history = agent.learn(n_episodes=20)
     >>> bound = agent.bound()
     >>> bound.gaps, bool(history.cumulative_regret[-1] <= bound.total)

@@ -49,22 +49,17 @@ class KeptPlan(NamedTuple):
     Attributes:
         plan: The plan of all replicas; None before the first one.
         sizes: (B, …) Sizes of the data at the last plan of each replica; None if a plan is due in all of them.
+        is_fresh: (B,) Whether nothing was learned since the plan was made; None stands for False.
     """
 
     plan: Any = None
     sizes: FloatArray | None = None
+    is_fresh: BoolArray | None = None
 
     def due(self, model: Any, n_replicas: int) -> BoolArray:
         """Return in which replicas a new plan is due: (B,)."""
         due: BoolArray = np.ones(n_replicas, dtype=np.bool_) if self.sizes is None else model.grew(self.sizes)
         return due
-
-    def is_of(self, model: Any, n_replicas: int) -> BoolArray:
-        """Return in which replicas the plan was made from the data at hand, if plans are kept: (B,)."""
-        if self.sizes is None:
-            return np.zeros(n_replicas, dtype=np.bool_)
-        same: BoolArray = (model.size() == self.sizes).reshape(n_replicas, -1).all(axis=1)
-        return same
 
     def renewed(self, plan: Any, model: Any, due: BoolArray) -> KeptPlan:
         """Return what is kept after plans were made where they were due (B,); without a model they always are."""
@@ -72,8 +67,9 @@ class KeptPlan(NamedTuple):
             return KeptPlan(plan)
         now = model.size()
         if self.sizes is None:
-            return KeptPlan(plan, now.copy())
-        return KeptPlan(plan, np.where(due.reshape(-1, *(1,) * (now.ndim - 1)), now, self.sizes))
+            return KeptPlan(plan, now.copy(), due)
+        sizes = np.where(due.reshape(-1, *(1,) * (now.ndim - 1)), now, self.sizes)
+        return KeptPlan(plan, sizes, due if self.is_fresh is None else due | self.is_fresh)
 
 
 class UCMatrixRL(FiniteAlgorithm):
@@ -198,7 +194,7 @@ class UCMatrixRL(FiniteAlgorithm):
         unit, pairs = self.to_unit(steps.rewards), self._phi.pairs(steps.states, steps.actions)
         if self.budget is not None and isinstance(self._played, BudgetPlan):
             self.budget.settle(self._played, steps, self._charging_bounds)
-        self._played = None
+        self._played, self.kept = None, self.kept._replace(is_fresh=None)
         for model in self._models:
             model.update(pairs, steps.next_states, unit, steps.weights)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
@@ -216,13 +212,13 @@ class UCMatrixRL(FiniteAlgorithm):
     def plan(self) -> Plan:
         """Return the plan to play now: a new one where it is due, the last one elsewhere.
 
-        Q does not depend on the rankings that break ties. So if no data came in since the last plan, only ties are
+        Q does not depend on the rankings that break ties. So if no episode ended since the last plan, only ties are
         broken again, as many episodes may be begun meanwhile, which would else be the same one; the second plan on the
         same data keeps Q.
         """
         kept, switches = self.kept, self.settings.switch_growth > 0.0
         due, certifies = kept.due(self.model, self.n_replicas), self.certifier.purpose == "certificate"
-        anew = due if certifies else due | kept.is_of(self.model, self.n_replicas)
+        anew = due if certifies or kept.is_fresh is None else due | kept.is_fresh
         if anew.any():
             lowest = lowest_first(self.task.n_actions, self.n_replicas)
             rankings = random_rankings(self.streams["ties"], self.task.n_actions, np.flatnonzero(anew), lowest)
@@ -406,7 +402,9 @@ class UCMatrixRL(FiniteAlgorithm):
             lack = np.full((n, frame.n_states), _NONE)
             plan = PlanChoice(plan.policy, plan.values, plan.empty, plan.policy, lack, self.n_plans)
         arrays = {f"kept_{name}": array for name, array in plan.arrays().items()}
-        return arrays | {"kept_sizes": np.full_like(self.model.size(), -1.0) if sizes is None else sizes}
+        is_fresh = np.zeros(n, dtype=np.bool_) if self.kept.is_fresh is None else self.kept.is_fresh
+        sizes = np.full_like(self.model.size(), -1.0) if sizes is None else sizes
+        return arrays | {"kept_sizes": sizes, "kept_is_fresh": is_fresh}
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
@@ -428,7 +426,7 @@ class UCMatrixRL(FiniteAlgorithm):
                 lack = self._checked_lack(arrays["kept_lack"])
                 made = arrays["kept_made"].copy()
                 plan = PlanChoice(plan.policy, plan.values, plan.empty, tuned.policy, lack, made)
-            self.kept = KeptPlan(plan, arrays["kept_sizes"].copy())
+            self.kept = KeptPlan(plan, arrays["kept_sizes"].copy(), arrays["kept_is_fresh"].copy())
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""

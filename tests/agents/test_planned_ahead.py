@@ -60,7 +60,7 @@ def test_a_shared_plan_says_how_late_it_is():
 
 
 @pytest.mark.parametrize("options", [{}, {"stage_dependent": True}])
-def test_bounds_of_actions_hold_and_those_of_the_start_are_the_certificate(options):
+def test_bounds_of_actions_hold_and_those_of_the_start_contain_the_certificate(options):
     agent = river(preset="optimistic", **options)
     mdp = matrixrl.make("river-swim", n_states=4).unwrapped.mdp
     agent.learn(n_episodes=300)
@@ -71,7 +71,7 @@ def test_bounds_of_actions_hold_and_those_of_the_start_are_the_certificate(optio
     assert (q <= tables.upper + 1e-9).all()
     bounds = agent.algorithm.certifier.certify(agent.algorithm.certifier.safest_plan())
     assert tables.lower[0, 0].max() == pytest.approx(bounds.lower[0], rel=1e-9)
-    assert tables.upper[0, 0].max() == pytest.approx(bounds.upper[0], rel=1e-9)
+    assert tables.upper[0, 0].max() >= bounds.upper[0]  # which is a claim on one policy, not on all actions
     assert (tables.scores[0, 0] <= tables.scores[0, 0, tables.policy[0, 0]] + 1e-9).all()
 
 

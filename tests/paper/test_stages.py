@@ -126,18 +126,19 @@ def test_data_are_shared_inside_a_class_and_nowhere_else(classes):
     assert wanted.sum() == 150
 
 
-@pytest.mark.parametrize(("classes", "functions"), [(True, 1), (WEEK, 3), (False, 4)])
-def test_the_union_bound_counts_a_law_once_for_each_stage_that_uses_it(classes, functions):
-    """With known rewards V*_2 … V*_H: the number of pairs of a law and a function is K times the functions."""
+@pytest.mark.parametrize("classes", [True, WEEK, False])
+def test_the_union_bound_is_over_the_pairs_of_one_optimal_policy(classes):
+    """Laws and functions V*_2 … V*_H: 3 states at each of 4 stages, whatever classes there are; 6 for every action."""
     table, reward = laws(1)
     mdp = FiniteMDP(table[0], reward[0], 5)
     learner = UCMatrixRL(delta=0.1).start(Problem.of(mdp if classes is False else mdp.staged(classes)), [0])
     confidence = learner.model.confidence
     n_classes = 1 if classes is False else mdp.staged(classes).stages.n_classes
     assert confidence.n_groups == 6 * n_classes
-    assert confidence.n_functions == functions
-    wanted = np.log(6 * n_classes * functions / (0.25 * 0.1))
-    assert confidence.log_events(confidence.parts.optimal, confidence.n_functions) == pytest.approx(wanted)
+    part = (1.0 - 0.05) / 2.0  # β₁ and β_D share what is left by returns
+    assert confidence.log_targets() == pytest.approx(np.log(4 * 3 / (part * 0.1)))
+    assert confidence.log_targets(every_action=True) == pytest.approx(np.log(4 * 6 / (part * 0.1)))
+    assert sum(confidence.parts) == pytest.approx(1.0)
 
 
 def test_groups_that_all_stages_share_count_all_functions():
@@ -146,7 +147,7 @@ def test_groups_that_all_stages_share_count_all_functions():
     mdp = FiniteMDP([table[0]] * 4, reward, 4)
     shared = np.tile(np.eye(6).reshape(3, 2, 6), (1, 4, 1))  # φ(s, (c, a)) = e_(s, a)
     learner = MatrixRL(mdp, phi=shared, seed=0).algorithm
-    assert (learner.model.confidence.n_groups, learner.model.confidence.n_functions) == (6, 3)
+    assert (learner.model.confidence.n_groups, learner.model.confidence.n_targets) == (6, (9, 18))
     assert learner.guarantee
     apart = MatrixRL(mdp, phi=shared, known_reward=False, seed=0)
     assert "rewards" in apart.guarantee.reason, "shared groups with different rewards must be refused"

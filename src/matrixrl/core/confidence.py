@@ -25,14 +25,15 @@ TIE_EXPLORATION = 0.05
 TUNED_EXPLORATION = 0.3
 """Factor of the radius of the preset `tuned`, which was chosen by measurement (docs/guides/default-and-paper.md)."""
 
-Level = Literal["agent", "ties", "proven", "estimate", "tuned"]
-"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, the proven radius (block), 0, or for
-counts that of the preset `tuned`."""
+Level = Literal["agent", "ties", "proven", "actions", "estimate", "tuned"]
+"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, the proven radius (block) for V* and
+the values of policies or for Q* of all actions, 0, or for counts that of the preset `tuned`."""
 
 FACTORS: dict[Level, float] = {
     "agent": 1.0,
     "ties": TIE_EXPLORATION,
     "proven": 1.0,
+    "actions": 1.0,
     "estimate": 0.0,
     "tuned": TUNED_EXPLORATION,
 }
@@ -199,11 +200,12 @@ class Confidence:
     def _sizes(self, inputs: RadiusInputs, level: Level, proven: Radius) -> tuple[FloatArray, FloatArray]:
         """Return √β at a level, and that of the alarm; in place of the block radius, the one that is proven is used."""
         surely = proven(inputs)
-        own = level != "proven" and type(self.radius) is not BlockRadius
+        is_proven = level in ("proven", "actions")
+        own = not is_proven and type(self.radius) is not BlockRadius
         full = checked_radius(self.radius, inputs) if own else surely
-        if level == "proven":
+        if is_proven:
             full = _TIGHTEST(inputs)
-        full = (1.0 if level == "proven" else self.exploration) * full
+        full = (1.0 if is_proven else self.exploration) * full
         return FACTORS[level] * full, np.maximum(full, surely)
 
     def largest_radii(self, n_episodes: int) -> tuple[float | None, float | None]:

@@ -365,14 +365,14 @@ class CompiledPlayer:
         del n_episodes  # nothing is tabulated by visits
         confidence, (n, n_pairs) = self._algorithm.model.confidence, self._data.visits.shape
         parts, learns, certifies = confidence.parts, self._data.learns_reward, levels[-1] == 3
-        own, functions = confidence.exploration**2, confidence.n_functions
+        own = confidence.exploration**2
         reward = np.tile(self._algorithm.unit_reward.ravel(), (n, 1))
         ones = np.ones((len(levels), n, n_pairs))
         return KLBalls(
             levels=np.array(levels),
             scales=np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0]),
             log_all=confidence.log_events(parts.all_functions),
-            log_optimal=confidence.log_events(parts.optimal, functions) if confidence.targeted else math.inf,
+            log_optimal=confidence.log_targets() if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,
             tuned=confidence.tuned,
             priors=np.zeros((_REPEATED, _REPEATED, 4)),

@@ -158,10 +158,11 @@ class MatrixRLCertifier(Certifier):
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.
 
-        The upper ones are those of the optimistic backup. The lower ones are those of the policy that is greedy in
-        them, and Q* is at least the Q of any policy.
+        The upper ones are those of the optimistic backup, at a radius for all actions. The lower ones are those of the
+        policy that is greedy in them, and Q* is at least the Q of any policy.
         """
-        algorithm, belief = self._algorithm, self._bounds()
+        algorithm = self._algorithm
+        [belief] = algorithm.model.bounds(algorithm.clock, "actions")
         low, high = algorithm._empty_q(), algorithm._empty_q()
         algorithm._greedy(belief, q_out=high)
         algorithm._greedy(belief, sign=-1.0, q_out=low)

@@ -149,15 +149,15 @@ class CountModel(Model):
         """Return bounds on Q at a level, for data that have one of so many shares of δ."""
         confidence, seen, known_reward = self.confidence, self.counts.seen, self.context.known_reward
         n, parts = seen.totals, confidence.parts
-        scale = FACTORS[level] ** 2 * (1.0 if level in ("proven", "tuned") else confidence.exploration**2)
-        is_tuned = level == "tuned" or (confidence.tuned and level != "proven")
+        scale = FACTORS[level] ** 2 * (1.0 if level in ("proven", "actions", "tuned") else confidence.exploration**2)
+        is_tuned = level == "tuned" or (confidence.tuned and level not in ("proven", "actions"))
         lower = np.full(len(n), np.inf if scale > 0.0 else 0.0)  # the centre of the set has no radius
         if not is_tuned or level == "estimate":  # else plans need the number of visits alone
-            log_events = confidence.log_events(parts.all_functions, shares=shares)
+            log_events = confidence.log_events(parts.all_functions, shares)
             lower = scale * (log_events + self.excess.ravel()[seen.ids]) / n
         upper, targeted, top = lower, None, None
         if confidence.targeted and not is_tuned:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
-            log_events = confidence.log_events(parts.optimal, confidence.n_functions, shares)
+            log_events = confidence.log_targets(shares, every_action=level == "actions")
             targeted, top = scale * targeted_beta(n, log_events) / n, scale * top_beta(log_events) / n
         if is_tuned:
             upper = scale * log_mixture_gain(n) / n
@@ -167,7 +167,7 @@ class CountModel(Model):
         most = least = self.context.unit_reward
         law = None
         if not known_reward:
-            log_rewards = None if is_tuned else confidence.log_events(parts.rewards, shares=shares)
+            log_rewards = None if is_tuned else confidence.log_events(parts.rewards, shares)
             most, least = (side[:, self.groups] for side in self._bounded_rewards(log_rewards, scale))
             if targeted is not None and self.joint is not None:
                 law = JointLaw(self.joint.seen, self.levels.values, targeted, top, is_less=is_tuned)
@@ -224,7 +224,7 @@ class CountModel(Model):
         if isinstance(self.psi, LatentPsi):  # the law within a latent state is known
             known = pairs.sums(pairs.times * np.log(self.psi.chances[pairs.outcomes]))
             ratio -= np.bincount(places, known, minlength=len(ratio))
-        alarm = ratio > confidence.log_events(confidence.alarm_part, shares=clock.shares)
+        alarm = ratio > confidence.log_events(confidence.alarm_part, clock.shares)
         np.add.at(found, seen.ids // self.n_rows, alarm)
         return found
 

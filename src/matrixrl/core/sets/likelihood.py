@@ -99,21 +99,27 @@ class LikelihoodConfidence:
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._choices = context.known_reward, context.choices
-        is_unknown = context.part.mask().reshape(groups.shape)
+        self._is_unknown = is_unknown = context.part.mask().reshape(groups.shape)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
         self.n_groups = max(len(np.unique(groups[is_unknown])), 1)
         self.regularity, self.blocks = regularity(context.part.features(context.features)), context.part.blocks()
 
     @cached_property
-    def n_functions(self) -> int:
-        """Number of functions that β₁ of a group holds for: V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned."""
-        choices, counts = np.unique(self._choices, axis=0, return_counts=True)
-        used = np.zeros((len(choices), int(self.groups.max()) + 1), dtype=np.bool_)
-        for groups, (first, stop) in zip(used, choices, strict=True):
-            groups[self.groups[first:stop]] = True
-        most = int((counts @ used).max())  # largest number of stages at which a group is used
-        return max(min(self.horizon - self.known_reward, most), 1)
+    def n_targets(self) -> tuple[int, int]:
+        """Number of pairs of a group and a function that β₁ holds for: on one fixed optimal policy, and for all actions.
+
+        At a stage a policy uses at most one group for each state. The functions are V*_2 … V*_H, or r + V*_2 …
+        r + V*_{H+1} if r is learned.
+        """
+        stages, times = np.unique(self._choices[: self.horizon - self.known_reward], axis=0, return_counts=True)
+        optimal = every = 0
+        for (first, stop), n_stages in zip(stages, times.tolist(), strict=True):
+            unknown = self._is_unknown[first:stop]
+            n_groups = len(np.unique(self.groups[first:stop][unknown]))
+            optimal += n_stages * min(int(unknown.any(axis=0).sum()), n_groups)
+            every += n_stages * n_groups
+        return max(optimal, 1), max(every, 1)
 
     @property
     def watches_rewards(self) -> bool:
@@ -127,14 +133,14 @@ class LikelihoodConfidence:
 
     @property
     def parts(self) -> DeltaParts:
-        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a twentieth for returns.
+        """Parts of δ: an eighth for each side of rewards, if they are learned, a twentieth for returns.
 
-        The rest is for β_D.
+        β₁, if it is used, and β_D share the rest equally.
         """
-        optimal = 0.25 if self.targeted else 0.0
-        rewards = 0.0 if self.known_reward else 0.125
-        returns = 0.05
-        return DeltaParts(optimal, 1.0 - optimal - 2.0 * rewards - returns, rewards, returns)
+        rewards, returns = 0.0 if self.known_reward else 0.125, 0.05
+        rest = 1.0 - 2.0 * rewards - returns
+        optimal = 0.5 * rest if self.targeted else 0.0
+        return DeltaParts(optimal, rest - optimal, rewards, returns)
 
     @property
     def returns_delta(self) -> float:
@@ -158,9 +164,13 @@ class LikelihoodConfidence:
         """Whether the bounds at the proven radius hold with probability 1 − δ, whatever the exploration."""
         return self._claim
 
-    def log_events(self, part: float, n_functions: int = 1, shares: int = 1) -> float:
-        """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""
-        return math.log(self.n_groups * n_functions * shares / (part * self.delta))
+    def log_events(self, part: float, shares: int = 1) -> float:
+        """Return ln(K / what a part of δ is in one of so many shares)."""
+        return math.log(self.n_groups * shares / (part * self.delta))
+
+    def log_targets(self, shares: int = 1, *, every_action: bool = False) -> float:
+        """Return ln(`n_targets` / the part of δ of β₁ in one of so many shares)."""
+        return math.log(self.n_targets[every_action] * shares / (self.parts.optimal * self.delta))
 
     def regret_bound(self, n_episodes: int, *, switch_growth: float, path_delta: float, delay: int = 0) -> float | None:
         """Return what the regret of N episodes exceeds with probability at most δ + δ' (docs/proofs.md, section 9.5).

@@ -1,14 +1,36 @@
-"""Optional packages: which of them are missing, and one error that names the extra to install."""
+"""What is imported when it is first used: names of our packages, and optional packages, which an error names by extra."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from matrixrl.errors import MissingExtra
 
-__all__ = ["missing_packages", "naming_the_extra", "require_packages"]
+__all__ = ["later_names", "missing_packages", "naming_the_extra", "require_packages"]
+
+
+def later_names(
+    package: str, modules: Mapping[str, str], importing: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package, which imports the module of a name when it is first used.
+
+    Args:
+        package: Name of the package.
+        modules: Modules by the names that they define.
+        importing: Function that returns the context of an import, such as one that names a missing extra.
+    """
+
+    def find(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with importing():
+            return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return find
 
 
 def missing_packages(names: Iterable[str]) -> list[str]:

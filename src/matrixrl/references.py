@@ -8,8 +8,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ __all__ = [
     "code_of",
     "describe",
     "is_reference",
-    "later_names",
     "load_reference",
     "reference_of",
     "refuse_untrusted",
@@ -72,26 +71,6 @@ def safe_path(**more: str) -> Iterator[None]:
             for name in changed:
                 del os.environ[name]
             os.environ.update(before)
-
-
-def later_names(
-    package: str, modules: Mapping[str, str], importing: Callable[[], AbstractContextManager[None]] = nullcontext
-) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package, which imports the module of a name when it is first used.
-
-    Args:
-        package: Name of the package.
-        modules: Modules by the names that they define.
-        importing: Function that returns the context of an import, such as one that names a missing extra.
-    """
-
-    def find(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        with importing():
-            return getattr(import_module(f"{package}.{modules[name]}"), name)
-
-    return find
 
 
 def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:

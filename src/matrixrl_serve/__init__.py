@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from matrixrl.extras import naming_the_extra
-from matrixrl.references import later_names
+from matrixrl.extras import later_names, naming_the_extra
 
 if TYPE_CHECKING:
     from matrixrl_serve.client import Client

@@ -10,8 +10,8 @@ from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.matrix_rl import PRESETS, MatrixRLSettings, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import KernelStarter, Startable
 from matrixrl.algorithms.registry import make_algorithm
+from matrixrl.extras import later_names
 from matrixrl.records import Plan, Steps
-from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl.algorithms.baselines import BASELINES

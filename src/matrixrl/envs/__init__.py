@@ -17,7 +17,7 @@ from matrixrl.envs.registry import (
     refuse_env_settings,
     register_all,
 )
-from matrixrl.references import later_names
+from matrixrl.extras import later_names
 
 if TYPE_CHECKING:
     from matrixrl.envs.cases import policy_value

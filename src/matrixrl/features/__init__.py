@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from matrixrl.extras import later_names
 from matrixrl.features.allowed_part import AllowedPart, allowed_part, indicator_groups
 from matrixrl.features.bundle import Features, one_hot
 from matrixrl.features.phi import Blocks, FunctionPhi, OneHotPhi, Phi, TablePhi, tensor_product
 from matrixrl.features.psi import LatentPsi, OneHotPsi, Psi, SparsePsi, TablePsi, latent_psi, weighted_psi
-from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl.features.from_kernels import features_from_grams, kernel_features, transformer_features

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from matrixrl.extras import later_names
 from matrixrl.logs.step_log import SeenLog, StepLog
-from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl.logs.reader import ROLES, CheckedLog, LogPlan, log_digest, read_log

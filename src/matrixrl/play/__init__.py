@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from matrixrl.references import later_names
+from matrixrl.extras import later_names
 
 if TYPE_CHECKING:
     from matrixrl.play.files import OutputDirectory

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from matrixrl.extras import later_names
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask, read_continuous
 from matrixrl.problems.fingerprint import differing_fields, fingerprint, fingerprint_of_features
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task, draw_start
@@ -27,7 +28,6 @@ from matrixrl.problems.transitions import (
     Successors,
     Transitions,
 )
-from matrixrl.references import later_names
 
 if TYPE_CHECKING:
     from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular

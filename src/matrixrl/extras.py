@@ -1,4 +1,4 @@
-"""What is imported when it is first used: names of our packages, and optional packages, which an error names by extra."""
+"""What is imported when it is first used: names of our packages, and optional packages, named by their extra."""
 
 from __future__ import annotations
 

@@ -91,11 +91,11 @@ class TestRadii:
         seen = learner.model.counts.seen
         scale = {"agent": 0.25, "proven": 1.0, "actions": 1.0, "ties": 0.25 * 0.05**2}[level]
         rows = 8 if level == "actions" else 4  # V*_2 … V*_8 with all pairs, or with those of one optimal policy
-        of_all = math.log(8 / (0.475 * 0.1)) + dirichlet_excess(seen, 4)
-        of_optimal = targeted_beta(seen.totals, math.log(rows * 7 / (0.475 * 0.1)))
+        of_all = math.log(8 / (0.7 * 0.1)) + dirichlet_excess(seen, 4)
+        of_optimal = targeted_beta(seen.totals, math.log(rows * 7 / (0.25 * 0.1)))
         np.testing.assert_allclose(belief.lower, scale * of_all / seen.totals)
         np.testing.assert_allclose(belief.upper, scale * np.minimum(of_all, of_optimal) / seen.totals)
-        np.testing.assert_allclose(belief.top, scale * math.log(rows * 7 / (0.475 * 0.1) * 3) / seen.totals)
+        np.testing.assert_allclose(belief.top, scale * math.log(rows * 7 / (0.25 * 0.1) * 3) / seen.totals)
         assert (belief.upper < belief.lower).any()
 
     def test_all_of_delta_but_for_returns_is_for_one_radius(self):
@@ -110,10 +110,10 @@ class TestRadii:
         learner = self.learner(set="value-targeted", delta=0.1, known_reward=False)
         [belief] = learner.model.bounds(learner.clock, "agent")
         totals = learner.model.counts.seen.totals
-        of_all = math.log(8 / (0.35 * 0.1)) + dirichlet_excess(learner.model.counts.seen, 4)
+        of_all = math.log(8 / (0.45 * 0.1)) + dirichlet_excess(learner.model.counts.seen, 4)
         np.testing.assert_allclose(belief.upper, of_all / totals)  # beside the joint law, for which β₁ is
-        np.testing.assert_allclose(belief.joint.epsilon, targeted_beta(totals, math.log(4 * 8 / (0.35 * 0.1))) / totals)
-        np.testing.assert_allclose(belief.joint.top, math.log(4 * 8 / (0.35 * 0.1) * 3) / totals)
+        np.testing.assert_allclose(belief.joint.epsilon, targeted_beta(totals, math.log(4 * 8 / (0.25 * 0.1))) / totals)
+        np.testing.assert_allclose(belief.joint.top, math.log(4 * 8 / (0.25 * 0.1) * 3) / totals)
         assert belief.top is None
         mean = learner.model.reward_sums.ravel() / learner.model.counts.totals().ravel()
         radius = targeted_beta(totals, math.log(8 / (0.125 * 0.1))) / totals

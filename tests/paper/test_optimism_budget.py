@@ -84,7 +84,7 @@ class Recount:
             mixture = math.lgamma(0.5 * k) - math.lgamma(n + 0.5 * k)
             total = np.logaddexp(total, math.log(weight * choices) + mixture)
         log_m = total + sum(math.lgamma(c + 0.5) - math.lgamma(0.5) for c in seen)
-        share = 0.5 * (1.0 - 0.05) * self.delta
+        share = (1.0 - 0.25 - 0.05) * self.delta
         return (math.log(self.groups / share) + float((seen * np.log(seen / n)).sum()) - log_m) / n
 
     def bound(self, state, action, values, sign):

@@ -135,9 +135,8 @@ def test_the_union_bound_is_over_the_pairs_of_one_optimal_policy(classes):
     confidence = learner.model.confidence
     n_classes = 1 if classes is False else mdp.staged(classes).stages.n_classes
     assert confidence.n_groups == 6 * n_classes
-    part = (1.0 - 0.05) / 2.0  # β₁ and β_D share what is left by returns
-    assert confidence.log_targets() == pytest.approx(np.log(4 * 3 / (part * 0.1)))
-    assert confidence.log_targets(every_action=True) == pytest.approx(np.log(4 * 6 / (part * 0.1)))
+    assert confidence.log_targets() == pytest.approx(np.log(4 * 3 / (0.25 * 0.1)))
+    assert confidence.log_targets(every_action=True) == pytest.approx(np.log(4 * 6 / (0.25 * 0.1)))
     assert sum(confidence.parts) == pytest.approx(1.0)
 
 

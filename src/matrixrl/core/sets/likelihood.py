@@ -133,14 +133,13 @@ class LikelihoodConfidence:
 
     @property
     def parts(self) -> DeltaParts:
-        """Parts of δ: an eighth for each side of rewards, if they are learned, a twentieth for returns.
+        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a twentieth for returns.
 
-        β₁, if it is used, and β_D share the rest equally.
+        The rest is for β_D.
         """
+        optimal = 0.25 if self.targeted else 0.0
         rewards, returns = 0.0 if self.known_reward else 0.125, 0.05
-        rest = 1.0 - 2.0 * rewards - returns
-        optimal = 0.5 * rest if self.targeted else 0.0
-        return DeltaParts(optimal, rest - optimal, rewards, returns)
+        return DeltaParts(optimal, 1.0 - optimal - 2.0 * rewards - returns, rewards, returns)
 
     @property
     def returns_delta(self) -> float:

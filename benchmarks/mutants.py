@@ -72,8 +72,8 @@ THEN = ["tests/core", "tests/paper"]
 EXTRA = {
     "greedy": ["tests/core/test_greedy.py", "tests/paper/test_ties_by_estimate.py"],
     "confidence": ["tests/core/test_confidence.py"],
-    "compiled/backup": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
-    "matrix_bounds": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
+    "compiled/backup": ["tests/core/test_own_sets_and_radii.py"],
+    "matrix_bounds": ["tests/core/test_own_sets_and_radii.py"],
 }
 """Tests that are run first, where they are not in tests/paper."""
 

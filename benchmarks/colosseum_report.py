@@ -153,6 +153,8 @@ def _optimism(results: Results) -> list[str]:
     lines = []
     for name in ("optimistic", "optimistic (R known)"):
         found = [r for r in results if r["asked"]["agent"] == name]
+        if not found:
+            continue
         optimistic = sum(all(run["optimistic_share"] == 1.0 for run in r["runs"].values()) for r in found)
         proven = sum(all(run["guarantee"]["holds"] for run in r["runs"].values()) for r in found)
         lines.append(f"{name}: optimistic in every episode on {optimistic} of {len(found)} MDPs, proven on {proven}")
@@ -165,7 +167,7 @@ def _best(rows: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
     for n in (1_000, 10_000):
         for mdp, row in rows.items():
             if "tuned" not in row:
-                continue
+                return []
             own = mean_share(row["tuned"], n)
             for name, other in row.items():
                 if is_rival(name) and mean_share(other, n) < own:

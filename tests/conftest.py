@@ -23,6 +23,11 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than cores, as tests of services and of interruptions mostly wait."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of compiled loops first: one worker compiles them, while others begin with tests without loops."""
     items.sort(key=lambda item: "compiled" not in item.nodeid)

@@ -64,9 +64,10 @@ def _bars_by_environment(axes: Any, evidence: Evidence, pair: tuple[int, int]) -
         finals = [e.agents[which].final for e in found]
         totals = [final.value for final in finals if final is not None]
         label = found[0].agents[which].id
-        axes.barh(position + shift, np.maximum(totals, 0.1), height=0.38, color=colour, label=label)
+        axes.barh(position + shift, totals, height=0.38, color=colour, label=label)
     axes.set_yticks(position, [e.id for e in found])
     axes.set_xscale("log")
+    axes.set_xlim(left=1.0)  # bars of a regret below 1 have no length
     axes.set_xlabel("regret")
     axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
 

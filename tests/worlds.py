@@ -12,7 +12,8 @@ from scipy.linalg import sqrtm
 
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import Level, MatrixBounds, SetContext
-from matrixrl.problems import EmbeddedMDP, FiniteMDP, Problem
+from matrixrl.envs import policy_value
+from matrixrl.problems import EmbeddedMDP, FiniteMDP, Problem, solve
 from matrixrl.records import Steps
 from small_worlds import WORLDS, Batch, phi_rows, random_batch
 
@@ -127,3 +128,10 @@ def interrupted_at(agent, call):
             yield
     finally:
         del algorithm.act
+
+
+def myopic_loss(mdp: FiniteMDP) -> float:
+    """Return what is lost by always taking the largest expected reward of the step, as a share of V*."""
+    reward = mdp.task.reward
+    greedy = (reward == reward.max(axis=1, keepdims=True)).astype(float)
+    return 1.0 - policy_value(mdp, greedy / greedy.sum(axis=1, keepdims=True)) / solve(mdp).start_value

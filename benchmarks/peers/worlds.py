@@ -67,6 +67,7 @@ WORLDS: dict[str, World] = {
         200,
         large=True,
     ),
+    "linear-lock": World("LinearLock d=21, S=48, A=4", lambda: from_gymnasium(make("linear-lock")), 1000),
     "four-rooms": World("FourRooms", lambda: from_gymnasium(make("four-rooms")), 500, on_a_line=True),
     "deep-sea": World("DeepSea (10)", lambda: from_gymnasium(make("deep-sea", size=10)), 1000, on_a_line=True),
 }

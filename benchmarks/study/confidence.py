@@ -14,7 +14,7 @@ from matrixrl_lab.analysis import Interval
 from study.panels import bars
 from study.question import Evidence, Finding, Question, Size, Table
 from study.slopes import share_interval
-from study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, env, spec
+from study.specs import LOCK, PROVEN_BALL, TUNED_BALL, env, spec
 
 __all__ = ["QUESTIONS", "coverage_of"]
 
@@ -98,7 +98,7 @@ def _measure_potential(size: Size) -> dict[str, Any]:
     found = {}
     for label, (name, settings) in {
         "RiverSwim (6, 24)": ("river-swim", {"n_states": 6}),
-        "LinearMDP": ("linear-mdp", {}),
+        "LinearLock (3)": LOCK,
     }.items():
         simulation = Simulation(
             name, n_episodes=episodes, seeds=[0, 1], env_settings=settings, settings=PROVEN_BALL["settings"]
@@ -132,7 +132,7 @@ def _potential(evidence: Evidence) -> Finding:
 def _optimism_specs(size: Size) -> dict[str, dict[str, Any]]:
     envs = [
         env("river-swim", {"n_states": 6}),
-        env("linear-mdp"),
+        env(*LOCK),
         env("deep-sea", {"size": 6}),
         env("four-rooms", {"size": 5}),
         env("combination-lock"),
@@ -173,7 +173,7 @@ QUESTIONS = [
         PART,
         "The potential lemmas",
         "Σ min(1, w²) ≤ 2H ln det A ≤ 2Hd ln(1 + NHC_φ), A after N episodes.",
-        f"The widths of the pairs that were played, summed along runs of the proven ball. {MYOPIC}",
+        "The widths of the pairs that were played, summed along runs of the proven ball.",
         _potential,
         measure=_measure_potential,
     ),
@@ -182,7 +182,7 @@ QUESTIONS = [
         PART,
         "Optimism",
         "With probability 1 − δ the planned value of the start is at least V*(s0) in every episode.",
-        f"Five problems, the proven and the tuned ball: the share of episodes in which it was. {MYOPIC}",
+        "Five problems, the proven and the tuned ball: the share of episodes in which it was.",
         _optimism,
         _optimism_specs,
     ),

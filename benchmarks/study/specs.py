@@ -7,13 +7,10 @@ from typing import Any
 
 from study.question import Size
 
-__all__ = ["MYOPIC", "PROVEN_BALL", "TUNED_BALL", "agent", "env", "spec"]
+__all__ = ["LOCK", "PROVEN_BALL", "TUNED_BALL", "agent", "env", "spec"]
 
-MYOPIC = (
-    "On linear-mdp the action with the largest expected reward of the step is optimal, so these rows say nothing about "
-    "exploring transitions."
-)
-"""Sentence beside every result on linear-mdp; a test computes that it is true."""
+LOCK: tuple[str, dict[str, Any]] = ("linear-lock", {"length": 3})
+"""The problem with features of the study, d = 13; unlike on linear-mdp, an agent must explore transitions to earn."""
 
 
 def spec(

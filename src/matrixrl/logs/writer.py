@@ -56,9 +56,7 @@ def write_log(path: str, seen: StepLog, logged: BoolArray, problem: Problem, alg
     atomic_write(target, lambda temporary: parquet.write_table(columns, temporary))
 
 
-def _columns(
-    seen: StepLog, logged: BoolArray, problem: Problem, text: Callable[[Any], str]
-) -> dict[str, NDArray[Any]]:
+def _columns(seen: StepLog, logged: BoolArray, problem: Problem, text: Callable[[Any], str]) -> dict[str, NDArray[Any]]:
     """Return the columns of all steps; a next state that cannot be observed is masked."""
     last = np.zeros(seen.n_steps, dtype=np.bool_)
     last[seen.offsets[1:] - 1] = True
@@ -78,9 +76,7 @@ def _columns(
     }
 
 
-def _cells(
-    role: str, numbers: NDArray[Any], problem: Problem, text: Callable[[Any], str]
-) -> dict[str, NDArray[Any]]:
+def _cells(role: str, numbers: NDArray[Any], problem: Problem, text: Callable[[Any], str]) -> dict[str, NDArray[Any]]:
     """Return states or actions as users have them: one column, or one for each coordinate or part."""
     codec = problem.actions if role == "action" else problem.states
     if codec is None:

@@ -148,12 +148,12 @@ class Policy:
     @property
     def state_codec(self) -> Codec:
         """Numbers of the observations."""
-        return DiscreteCodec(self.n_observed, self.first_state) if self.states is None else self.states  # type: ignore[no-any-return]
+        return DiscreteCodec(self.n_observed, self.first_state) if self.states is None else self.states
 
     @property
     def action_codec(self) -> Codec:
         """Numbers of the actions."""
-        return DiscreteCodec(self.n_actions, self.first_action) if self.actions is None else self.actions  # type: ignore[no-any-return]
+        return DiscreteCodec(self.n_actions, self.first_action) if self.actions is None else self.actions
 
     def act(self, obs: Any, stage: Any = None) -> Any:
         """Return the action at an observation and a stage, as elements of the environment's spaces.

@@ -220,7 +220,7 @@ class FiniteMDP(Described):
         actions = np.arange(self.n_actions)
         stays = self.transitions.chance(np.full(self.n_actions, end), actions, np.full(self.n_actions, end))
         if (np.abs(stays - 1.0) > PROBABILITY).any():
-            received = f"state {end}, which stays with probability {stays.min():g}"
+            received = f"state {self.task.shown_state(end)}, which stays with probability {stays.min():g}"
             fail("end_state", "must be absorbing", received, "Set P(end_state | end_state, a) to 1 for every action.")
 
 

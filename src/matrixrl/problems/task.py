@@ -16,7 +16,6 @@ from matrixrl.checks import (
     fail,
     fits_memory,
     flag,
-    index,
     integer,
     number,
     real_numbers,
@@ -187,9 +186,9 @@ class Task(EpisodicTask, Described):
             with the number S is then added; it is never observed, and features may leave it out.
         features: Features φ and ψ; one-hot by default. If the last state is the end state, they may leave it out.
         allowed: (S, A) Whether an action is allowed in a state, or a function of the state that returns its allowed
-            actions (their numbers or names, or A booleans); all actions by default. The reward of an action that is not allowed
-            is not used and may be NaN; it is stored as the smallest reward. Nothing is chosen in the end state, where
-            all actions count as allowed. A table (H, S, A) depends on the stage.
+            actions (their numbers or names, or A booleans); all actions by default. The reward of an action that is not
+            allowed is not used and may be NaN; it is stored as the smallest reward. Nothing is chosen in the end state,
+            where all actions count as allowed. A table (H, S, A) depends on the stage.
         stage_dependent: Whether laws and rewards differ between stages, so that data are not shared: True for all
             stages, or the class of each stage, such as the days of a week: stages of one class share. By default it is
             True if rewards have an axis of stages.
@@ -254,8 +253,8 @@ class Task(EpisodicTask, Described):
         codecs = {name: read_space(name, given) for name, given in named.items() if given is not None}
         self.states, self.actions = (unless_numbers(codecs.get(name)) for name in named)
         if reward is None:
-            sizes = [codecs[name].size if name in codecs else n for name, n in zip(named, (n_states, n_actions))]
-            reward = _placeholders(*sizes, min(max(0.0, low), high))
+            sizes = {"states": n_states, "actions": n_actions} | {name: codec.size for name, codec in codecs.items()}
+            reward = _placeholders(sizes["states"], sizes["actions"], min(max(0.0, low), high))
         self.discount = checked_discount(discount)
         self.is_endless = horizon is None and self.discount < 1.0
         self.horizon = chosen_horizon(horizon, self.discount, accuracy)
@@ -316,9 +315,7 @@ class Task(EpisodicTask, Described):
 
     def _masks(self, allowed: Any, n_states: int, stages: Stages, end_state: int | None) -> BoolArray:
         """Return allowed actions as `read_masks` does, by the names of states and actions."""
-        return read_masks(
-            allowed, n_states, stages, end_state=end_state, states=self.states, actions=self.actions
-        )
+        return read_masks(allowed, n_states, stages, end_state=end_state, states=self.states, actions=self.actions)
 
     @property
     def n_states(self) -> int:

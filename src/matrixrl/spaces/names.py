@@ -55,6 +55,7 @@ class NamesCodec(Codec):
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of a name; lists and arrays count as tuples."""
+        del remedy  # of spaces without names
         found = None
         if not isinstance(value, (bool, np.bool_)):
             try:
@@ -149,6 +150,7 @@ class PartsCodec(TupleCodec):
     as_objects: bool = False
 
     def _values(self, name: str, value: Any, remedy: str) -> Sequence[Any]:
+        del remedy
         assert self.keys is not None
         value = value.tolist() if isinstance(value, np.ndarray) else value
         if isinstance(value, Mapping) and set(value) == set(self.keys):
@@ -161,7 +163,7 @@ class PartsCodec(TupleCodec):
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of a tuple or a list of the parts, or of a dictionary."""
-        del remedy  # of spaces without names
+        del remedy
         return super().encode(name, value, "Give one of the values of the part.")
 
     def _part_name(self, name: str, label: str | int) -> str:
@@ -247,7 +249,7 @@ def _read_part(argument: str, given: Any) -> Codec:
     if isinstance(given, np.ndarray) or (hasattr(given, "tolist") and hasattr(given, "dtype")):  # also of pandas
         given = given.tolist()
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or not len(given):
-        fail(argument, "must be names, a number of at least 1, or parts", shown(given), _REMEDY)
+        fail(argument, "must be a count of at least 1, names or parts", shown(given), _REMEDY)
     names = tuple(map(_plain_name, given))
     for position, name in enumerate(names):
         if not _is_name(name):
@@ -282,7 +284,7 @@ def _refuse_repeated(argument: str, names: tuple[Name, ...]) -> None:
     for i, name in enumerate(names):
         first = by_value.setdefault(name, i)
         if first != i:
-            fail(argument, "must be different names", f"{shown(name)} at {first} and {i}", "Remove what is there twice.")
+            fail(argument, "must be different names", f"{shown(name)} at {first} and {i}", "Remove one of them.")
         first = by_text.setdefault(name_text(name).strip().removeprefix("'"), i)
         if first != i:
             rule = "must be names that differ when they are written as text"

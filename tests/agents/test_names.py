@@ -98,6 +98,8 @@ def test_an_mdp_with_names_is_played_as_one_with_numbers(states, actions, allowe
     one.save(tmp_path / "agent.npz")
     for env in (mdp, MDPEnv(mdp), None):
         assert MatrixRL.load(tmp_path / "agent.npz", env).predict(state, 0) == one.predict(state, 0)
+    loaded = MatrixRL.load(tmp_path / "agent.npz", MDPEnv(mdp))
+    assert np.array_equal(loaded.learn(5).returns, one.learn(5).returns)
     with pytest.raises(CheckpointError, match="observation space Discrete"):
         MatrixRL.load(tmp_path / "agent.npz", plain)
 

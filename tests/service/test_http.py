@@ -161,6 +161,7 @@ def test_what_is_exported_teaches_another_agent_the_same(web, service, tmp_path)
     service.learn_now()
     rows = list(csv.DictReader(io.StringIO(web.get("/v1/export").text)))
     assert len(rows) == 30
+    assert {row["action"] for row in rows} <= {"wait", "order"}
     path = tmp_path / "episodes.parquet"
     path.write_bytes(web.get("/v1/export", params={"format": "parquet"}).content)
     file = service.problem.file

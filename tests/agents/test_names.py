@@ -115,6 +115,16 @@ def test_another_order_of_names_is_another_problem(tmp_path):
         other.compare(agent.greedy(), other.greedy())
 
 
+def test_names_that_messages_do_not_show_are_compared(tmp_path):
+    names = [f"n{i}" for i in range(12)]
+    mdps = [FiniteMDP(np.full((12, 1, 12), 1 / 12), np.zeros((12, 1)), 3, states=[*names[:11], last]) for last in "xy"]
+    agent = MatrixRL(mdps[0], seed=0)
+    agent.save(tmp_path / "agent.npz")
+    assert MatrixRL.load(tmp_path / "agent.npz", mdps[0]).predict("x", 0) == agent.predict("x", 0)
+    with pytest.raises(CheckpointError, match="observation space names n0, .* in later names"):
+        MatrixRL.load(tmp_path / "agent.npz", mdps[1])
+
+
 @worlds
 @pytest.mark.parametrize("target", ["log.csv", "log.parquet", "frame", "columns", "minari:names/log-v0"])
 def test_logs_have_the_names_and_teach_the_same(states, actions, target, tmp_path, monkeypatch):

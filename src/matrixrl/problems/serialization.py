@@ -194,7 +194,10 @@ class SavedProblem:
     def _differing_spaces(self, states: Codec | None, actions: Codec) -> list[str]:
         pairs = (("observation space", self.states, states), ("action space", self.actions, actions))
         return [
-            f"{name} {now or 'of vectors'} (saved: {then or 'of vectors'})" for name, then, now in pairs if then != now
+            f"{name} {now or 'of vectors'} (saved: {then or 'of vectors'})"
+            + ", in later names" * (str(then) == str(now))
+            for name, then, now in pairs
+            if then != now
         ]
 
     def _read(self, given: Any) -> Problem:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import csv
-import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -67,7 +68,7 @@ def test_a_task_with_names_is_learned_as_one_with_numbers(states, actions, tmp_p
     begun.abandon()
     plain.begin_episode().abandon()
     assert asked_and_told(loaded, 4) == asked_and_told(named, 4) == asked_and_told(plain, 4)
-    copied = pickle.loads(pickle.dumps(named))
+    copied = copy.deepcopy(named)
     assert copied.greedy() == named.greedy()
     with pytest.raises(InvalidInput, match="obs"):
         named.begin_episode().act("no such state")
@@ -81,7 +82,7 @@ def test_an_mdp_with_names_is_played_as_one_with_numbers(states, actions, allowe
     plain = FiniteMDP(*tables(), HORIZON, allowed=allowed)
     one, other = MatrixRL(mdp, seed=2), MatrixRL(plain, seed=2)
     assert np.array_equal(one.learn(30).returns, other.learn(30).returns)
-    vectors = [SyncVectorEnv([lambda env=MDPEnv(known): env for _ in range(3)]) for known in (mdp, plain)]
+    vectors = [SyncVectorEnv([partial(MDPEnv, known)] * 3) for known in (mdp, plain)]
     assert np.array_equal(one.learn(9, env=vectors[0]).returns, other.learn(9, env=vectors[1]).returns)
     assert np.array_equal(one.visits, other.visits)
     runs = [run_seeds(known, n_episodes=20, seeds=2) for known in (mdp, plain)]
@@ -89,9 +90,8 @@ def test_an_mdp_with_names_is_played_as_one_with_numbers(states, actions, allowe
     state = one.problem.states.decode(0)
     assert one.problem.actions.encode("action", one.predict(state, 0), "") == other.predict(0, 0)
     chosen = one.problem.env_action(0)
-    bounds = one.compare(
-        one.greedy(), lambda obs, stage: one.problem.env_action(1 if obs == one.problem.states.decode(1) else 0)
-    )
+    second = one.problem.states.decode(1)
+    bounds = one.compare(one.greedy(), lambda obs, _: one.problem.env_action(int(obs == second)))
     assert bounds.lower <= bounds.upper
     assert one.begin_episode().act(state, allowed=[chosen]) == chosen
     one.abandon_episode()
@@ -108,7 +108,7 @@ def test_another_order_of_names_is_another_problem(tmp_path):
     states, actions = WORLDS["texts"]
     agent = MatrixRL(named_mdp(states, actions), seed=0)
     agent.save(tmp_path / "agent.npz")
-    with pytest.raises(CheckpointError, match="names mid, low, high, full .*saved: names low, mid, high, full"):
+    with pytest.raises(CheckpointError, match=r"names mid, low, high, full .*saved: names low, mid, high, full"):
         MatrixRL.load(tmp_path / "agent.npz", named_mdp(["mid", "low", "high", "full"], actions))
     other = MatrixRL(named_mdp(["mid", "low", "high", "full"], actions), seed=0)
     with pytest.raises(InvalidInput, match="policy must be a policy of this problem"):
@@ -121,7 +121,7 @@ def test_names_that_messages_do_not_show_are_compared(tmp_path):
     agent = MatrixRL(mdps[0], seed=0)
     agent.save(tmp_path / "agent.npz")
     assert MatrixRL.load(tmp_path / "agent.npz", mdps[0]).predict("x", 0) == agent.predict("x", 0)
-    with pytest.raises(CheckpointError, match="observation space names n0, .* in later names"):
+    with pytest.raises(CheckpointError, match=r"observation space names n0, .* in later names"):
         MatrixRL.load(tmp_path / "agent.npz", mdps[1])
 
 
@@ -154,7 +154,7 @@ def test_a_log_may_hold_names_in_any_form():
         "episode": [0, 0, 1],
         "next_state": ["mon, 1", ("tue", 1), None],
     }
-    with pytest.raises(InvalidInput, match="row 2 .*'action' must be one number"):  # a list is not hashable
+    with pytest.raises(InvalidInput, match=r"row 2 .*'action' must be one number"):  # a list is not hashable
         MatrixRL(task, seed=0).learn_from(rows, verbose=False)
     rows["action"][2] = " 0, no "
     agent = MatrixRL(task, seed=0)
@@ -228,7 +228,7 @@ def _sizes(agent):
 
 
 def test_a_frame_needs_pandas(monkeypatch):
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"A data frame needs pandas; pip install 'matrixrl\[pandas\]'"):
         Policy([[0]], n_actions=1).to_frame()
 
@@ -257,7 +257,7 @@ def test_certificates_and_errors_speak_in_names():
     assert agent.certificate(start="full").start == "state 'full'"
     assert agent.recommend(start="full").certificate.start == "state 'full'"
     with pytest.raises(
-        InvalidInput, match="start must be one of low, mid, high, full; got 'fill'. Did you mean 'full'"
+        InvalidInput, match=r"start must be one of low, mid, high, full; got 'fill'. Did you mean 'full'"
     ):
         agent.certificate(start="fill")
     episode = agent.begin_episode()

@@ -35,7 +35,7 @@ GIVEN = {
 }
 
 
-class Colour(str, enum.Enum):
+class Colour(str, enum.Enum):  # noqa: UP042  # whose str() is another text
     """A text of a class of its own."""
 
     RED = "red"
@@ -199,6 +199,10 @@ def test_tasks_are_given_by_names():
     assert task.allowed.tolist() == [[True, True], [True, True], [True, False]]
     assert "'tue'" in task._repr_html_().replace("&#x27;", "'")
     assert Task(reward, 4, states=DAYS, start=[0.5, 0.5, 0.0]).start.tolist() == [0.5, 0.5, 0.0]
+    pairs = {"states": [(0, 1), (1, 0)], "actions": 2, "horizon": 2}
+    assert Task(**pairs, start=(1, 0)).start.tolist() == [0.0, 1.0]
+    assert Task(**pairs, start=[1, 0]).start.tolist() == [1.0, 0.0]
+    assert Task(**pairs, start=(0.5, 0.5)).start.tolist() == [0.5, 0.5]
     parts = Task(reward, 4, states={"row": 1, "day": DAYS}, start=(0, "wed"))
     assert parts.start.tolist() == [0.0, 0.0, 1.0]
     assert isinstance(parts.states, PartsCodec)

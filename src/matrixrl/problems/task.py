@@ -24,11 +24,12 @@ from matrixrl.checks import (
     within,
 )
 from matrixrl.display import Described
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.action_masks import read_masks, refuse_forbidden
 from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
-from matrixrl.spaces import Codec, DiscreteCodec, read_space
+from matrixrl.spaces import Codec, DiscreteCodec, NamesCodec, PartsCodec, read_space
 
 __all__ = [
     "EpisodicTask",
@@ -178,8 +179,8 @@ class Task(EpisodicTask, Described):
         reward_range: Lower and upper bound (low, high) of the rewards. The algorithms use the unit reward
             (r - low) / (high - low) in [0, 1].
         start: First state of an episode, by its name if states have names, or the distribution (S,) of first states;
-            stored as a distribution. If it is
-            left out, the distribution of first states is not known, and certificates estimate it from the episodes.
+            stored as a distribution. If it is left out, the distribution of first states is not known, and certificates
+            estimate it from the episodes.
         end_state: Absorbing state that represents the end of an episode, by its name if states have names, or None if
             there is none among the S states.
         may_terminate: Whether episodes may end early although none of the S states represents the end. An end state
@@ -555,9 +556,21 @@ def read_start(start: Any, states: Codec) -> FloatArray:
     """Return the distribution of first states (S,) of a state, as it is observed, or of S probabilities."""
     remedy, shape = "Give a state or one probability for each state.", (states.size,)
     is_list = isinstance(start, (list, tuple)) or np.ndim(start) > 0
-    if is_list and (isinstance(states, DiscreteCodec) or (real_numbers(start).shape == shape and states.size > 1)):
+    is_law = is_list and (isinstance(states, DiscreteCodec) or (real_numbers(start).shape == shape and states.size > 1))
+    if is_law and not (isinstance(start, tuple) and _is_named(states, start)):
         return distributions("start", shaped("start", start, shape, remedy=remedy))
     return sure_start(states.encode("start", start, remedy), states.size)
+
+
+def _is_named(states: Codec, value: tuple[Any, ...]) -> bool:
+    """Return whether a tuple of numbers is the name of a state."""
+    if not isinstance(states, (NamesCodec, PartsCodec)):
+        return False
+    try:
+        states.encode("start", value, "")
+    except InvalidInput:
+        return False
+    return True
 
 
 def sure_start(state: int, n_states: int) -> FloatArray:

@@ -193,9 +193,12 @@ def read_space(argument: str, given: Any, *, as_objects: bool = False) -> Codec:
     10
     """
     if isinstance(given, Mapping) and given:
-        keys = tuple(map(_checked_key(argument), given))
-        parts = tuple(_read_part(f"{argument}.{key}", part) for key, part in zip(keys, given.values(), strict=True))
-        space: Codec = PartsCodec(parts, keys, as_objects)
+        for key in given:
+            if not isinstance(key, str) or not _is_text(key):
+                rule = f"must name its parts by printable texts of at most {_LONGEST} characters"
+                fail(argument, rule, shown(key), "Such as {'stock': range(26), 'day': ['mon', …]}.")
+        parts = tuple(_read_part(f"{argument}.{key}", part) for key, part in given.items())
+        space: Codec = PartsCodec(parts, tuple(map(_plain_name, given)), as_objects)
     else:
         space = _read_part(argument, given)
     if space.size > LARGEST_SPACE:
@@ -227,16 +230,6 @@ def _plain_name(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     return tuple(map(_plain_name, value)) if isinstance(value, (tuple, list)) else value
-
-
-def _checked_key(argument: str) -> Callable[[Any], str]:
-    def checked(key: Any) -> str:
-        if not isinstance(key, str) or not _is_text(key):
-            rule = f"must name its parts by printable texts of at most {_LONGEST} characters"
-            fail(argument, rule, shown(key), "Such as {'stock': range(26), 'day': ['mon', …]}.")
-        return _plain_name(key)  # type: ignore[no-any-return]
-
-    return checked
 
 
 def _read_part(argument: str, given: Any) -> Codec:

@@ -144,6 +144,29 @@ def test_logs_have_the_names_and_teach_the_same(states, actions, target, tmp_pat
     assert np.array_equal(other.greedy().table, agent.greedy().table)
 
 
+@worlds
+@pytest.mark.parametrize("stages", [None, [0, 1, 0, 1, 0]])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_end_state_has_no_name_and_is_an_empty_cell(states, actions, stages, ending, tmp_path):
+    task = Task(states=states, actions=actions, horizon=HORIZON, may_terminate=True, stage_dependent=stages)
+    agent, other = (MatrixRL(task, seed=seed) for seed in (0, 1))
+    decode = agent.problem.states.decode
+    for _ in range(3):
+        episode = agent.begin_episode()
+        episode.observe(decode(0), episode.act(decode(0)), 0.5, decode(3))
+        episode.observe(decode(3), episode.act(decode(3)), 1.0, decode(3), True)
+        episode.end()
+    agent.export(tmp_path / f"log.{ending}")
+    if ending == "csv":
+        columns = pd.read_csv(tmp_path / "log.csv").filter(regex="^next_state")
+        assert columns[1::2].isna().all(axis=None)
+        assert not columns[::2].isna().any(axis=None)
+    other.learn_from(tmp_path / f"log.{ending}", first_step=0, verbose=False)
+    assert np.array_equal(other.visits, agent.visits)
+    assert np.array_equal(other.greedy().table, agent.greedy().table)
+    assert len(agent.greedy().to_frame()) == 4 * HORIZON
+
+
 def test_a_log_may_hold_names_in_any_form():
     states, actions = WORLDS["tuples"]
     task = Task(states=states, actions=actions, horizon=2, start=("mon", 0))

@@ -50,7 +50,7 @@ FORMAT_VERSION = 14
 Result = TypeVar("Result")
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name."""
-_HEADER_LIMIT = 1 << 20  # bytes
+_HEADER_LIMIT = 8 << 20  # bytes; states and actions may each have 3 MiB of names
 _DEEPEST = 32  # levels of lists and objects in a header
 _DTYPES = {np.dtype(kind) for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}
 _NPY_HEADER = 1024  # bytes; ours have 128

@@ -40,8 +40,8 @@ def export(log: EventLog, problem: ServedProblem, path: str) -> int:
     )
     lengths = np.array([len(steps) for steps in episodes])
     seen = StepLog(*columns, np.zeros_like(lengths), lengths)
-    states, actions = problem.states.codec, problem.actions.codec
-    described = replace(Problem.of(problem.task), states=states, actions=actions, name=problem.file.name)
+    task = Problem.of(problem.task)
+    described = replace(task, states=problem.states, actions=problem.actions, name=problem.file.name)
     write_log(path, seen, np.zeros(len(episodes), dtype=np.bool_), described, "matrix-rl")
     return seen.n_steps
 

@@ -219,7 +219,7 @@ def test_a_file_of_format_3_says_which_version_wrote_it(tmp_path):
 
 def test_a_header_that_could_not_be_read_is_not_written():
     with pytest.raises(CheckpointError, match="the header would have"):
-        pack("matrixrl-agent", {"long": "x" * (1 << 20)}, {})
+        pack("matrixrl-agent", {"long": "x" * (8 << 20)}, {})
 
 
 @pytest.mark.parametrize("words", [np.zeros(6, dtype=np.uint64), np.ones(5, dtype=np.uint64), np.ones(6)])

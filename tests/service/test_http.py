@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from worlds_of_service import direct, outcome, play, shop
 
+from matrixrl import MatrixRL, Task
 from matrixrl.errors import StoreError
 from matrixrl_serve.access import create_token, revoke_token
 from matrixrl_serve.client import InProcess
@@ -160,9 +161,12 @@ def test_what_is_exported_teaches_another_agent_the_same(web, service, tmp_path)
     service.learn_now()
     rows = list(csv.DictReader(io.StringIO(web.get("/v1/export").text)))
     assert len(rows) == 30
+    assert {row["action"] for row in rows} <= {"wait", "order"}
     path = tmp_path / "episodes.parquet"
     path.write_bytes(web.get("/v1/export", params={"format": "parquet"}).content)
-    other = service.problem.agent()
+    file = service.problem.file
+    task = Task(states=file.states, actions=file.actions, horizon=file.horizon, start=file.start, may_terminate=True)
+    other = MatrixRL(task)
     other.learn_from(path, verbose=False)
     assert np.array_equal(other.algorithm.model.counts.totals(), service.learner.agent.algorithm.model.counts.totals())
     assert web.get("/v1/export", params={"format": "xml"}).status_code == 422

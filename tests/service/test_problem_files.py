@@ -27,9 +27,9 @@ def test_every_element_has_the_number_that_it_is_decoded_from(tmp_path):
     problem = served(SHOP, tmp_path)
     assert problem.states.size == 8
     for number in range(8):
-        assert problem.states.encode("state", problem.states.decode(number)) == number
+        assert problem.state("state", problem.states.decode(number)) == number
     assert problem.states.decode(3) == {"stock": 1, "day": "tue"}
-    assert np.array_equal(problem.states.codec.cells(np.array([3]))[0], [1, 1])
+    assert [column.tolist() for column in problem.states.columns(np.array([3]))] == [[1], ["tue"]]
 
 
 def test_a_time_out_adds_an_end_state(tmp_path):

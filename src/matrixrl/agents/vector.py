@@ -62,7 +62,7 @@ def _play(
     slots: list[OpenEpisode | None] = [None] * env.num_envs  # the episode of each sub-environment
     resets_next: BoolArray = np.zeros(env.num_envs, dtype=np.bool_)  # its next step only resets it
     unlearned: list[OpenEpisode] = []
-    obs, infos = _per_env(env, *env.reset(seed=numbered_seed(agent.seed, "env", agent._queue.n_begun)))
+    obs, infos = _per_env(problem, env, *env.reset(seed=numbered_seed(agent.seed, "env", agent._queue.n_begun)))
     while left or any(slot is not None for slot in slots):
         for i in range(env.num_envs):
             if left and slots[i] is None and not resets_next[i]:
@@ -71,8 +71,9 @@ def _play(
                 left -= 1
         actions = [_action(agent, *one) for one in zip(slots, obs, infos, strict=True)]
         batch: Any = create_empty_array(space, len(actions))
-        answer, rewards, terminations, truncations, shared = env.step(concatenate(space, actions, batch))
-        before, (obs, infos) = obs, _per_env(env, answer, shared)
+        taken = concatenate(space, [problem.to_env(action) for action in actions], batch)
+        answer, rewards, terminations, truncations, shared = env.step(taken)
+        before, (obs, infos) = obs, _per_env(problem, env, answer, shared)
         done: BoolArray = np.asarray(terminations, dtype=np.bool_) | np.asarray(truncations, dtype=np.bool_)
         done &= ~resets_next  # such a step belongs to no episode
         resets_next = done & (mode == _NEXT)
@@ -82,7 +83,7 @@ def _play(
             if slot is None:
                 continue
             is_reset = done[i] and mode == _SAME  # observation and mask are those of the next episode
-            following = _final_observation(shared, i) if is_reset else obs[i]
+            following = problem.from_env(_final_observation(shared, i)) if is_reset else obs[i]
             ended = flag("terminated", terminations[i], remedy="env.step returns it.")
             slot.observe(before[i], actions[i], float(rewards[i]), following, ended)
             if slot.is_finished:
@@ -99,7 +100,7 @@ def _play(
                     f"an episode of the vector environment goes on after the horizon of {problem.task.horizon} steps, "
                     "and only those of SyncVectorEnv and AsyncVectorEnv can be reset alone; give it a time limit"
                 )
-            obs, fresh = _per_env(env, *env.reset(options={"reset_mask": to_reset}))
+            obs, fresh = _per_env(problem, env, *env.reset(options={"reset_mask": to_reset}))
             infos = [new if reset else old for new, old, reset in zip(fresh, infos, to_reset, strict=True)]
         for episode in finished:
             episode.end()
@@ -131,9 +132,11 @@ def _action(agent: Agent, episode: OpenEpisode | None, obs: Any, info: dict[str,
     return agent.problem.env_action(0 if known is None else int(np.argmax(known)))
 
 
-def _per_env(env: VectorEnv[Any, Any, Any], obs: Any, infos: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+def _per_env(
+    problem: Problem, env: VectorEnv[Any, Any, Any], obs: Any, infos: Any
+) -> tuple[list[Any], list[dict[str, Any]]]:
     """Return observation and mask of each sub-environment; vector environments may reuse their arrays."""
-    own = [kept(one) for one in iterate(env.observation_space, obs)]
+    own = [problem.from_env(kept(one)) for one in iterate(env.observation_space, obs)]
     return own, [_mask_info(infos, i) for i in range(env.num_envs)]
 
 
@@ -193,13 +196,14 @@ def _check_masks(problem: Problem) -> None:
 def _check_spaces(problem: Problem, env: VectorEnv[Any, Any, Any]) -> None:
     """Refuse sub-environments with other states or actions than the problem has."""
     states, actions = env.single_observation_space, env.single_action_space
-    if _codec_or_none("action", actions, is_control=problem.kind == "continuous") != problem.actions:
-        fail("env", f"must have the actions of the agent's problem, {problem.actions}", actions, "Make it with them.")
+    wanted, mine = problem.env_codecs or (problem.states, problem.actions)
+    if _codec_or_none("action", actions, is_control=problem.kind == "continuous") != mine:
+        fail("env", f"must have the actions of the agent's problem, {mine}", actions, "Make it with them.")
     own = None if problem.env is None else problem.env.observation_space
     if own is not None and own != states:
         fail("env", f"must have the observations of the agent's problem, {own}", states, "Make it with them.")
     if own is None and problem.kind == "finite":
-        wanted, found = problem.states, _codec_or_none("observation", states)
+        found = _codec_or_none("observation", states)
         if isinstance(wanted, DiscreteCodec) and isinstance(found, DiscreteCodec):  # some numbers may never be observed
             is_part = wanted.first <= found.first and found.first + found.count <= wanted.first + wanted.count
             found = wanted if is_part else None

@@ -16,6 +16,7 @@ from matrixrl.logs.rows import Columns, LogRows
 from matrixrl.logs.step_log import NAMES, StepLog
 from matrixrl.logs.table import VECTORS, LogTable, open_table
 from matrixrl.problems import Problem
+from matrixrl.spaces import PartsCodec
 
 __all__ = ["ROLES", "CheckedLog", "LogPlan", "log_digest", "read_log"]
 
@@ -148,7 +149,7 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
         source = open_minari(log.removeprefix(PREFIX))
     else:
         source = minari_table(log) if hasattr(type(log), "iterate_episodes") else open_table(log)
-    chosen = _choose_columns(source, columns)
+    chosen = _choose_columns(source, columns, problem)
     rows = LogRows(source, chosen, problem)
     steps, number, left_out, selection = rows.form_episodes(first_step)
     if not steps.n_steps:
@@ -188,7 +189,7 @@ def log_digest(log: StepLog, names: list[str]) -> bytes:
     return found.digest()
 
 
-def _choose_columns(source: LogTable, given: Any) -> Columns:
+def _choose_columns(source: LogTable, given: Any, problem: Problem) -> Columns:
     """Return the columns of each role, as the caller names them (None leaves out a role) or by their usual names."""
     if given is not None and not isinstance(given, Mapping):
         remedy = "Such as {'state': 's', 'action': 'a'}."
@@ -202,7 +203,7 @@ def _choose_columns(source: LogTable, given: Any) -> Columns:
     found = {role: names for role, names in named.items() if names}
     left = [column for column in source.columns if not any(column in names for names in found.values())]
     for role in ROLES:
-        if role not in named and (names := _guess(source, role, left)):
+        if role not in named and (names := _of_parts(role, left, problem) or _guess(source, role, left)):
             found[role] = names
     for role in _NEEDED:
         if role not in found:
@@ -232,6 +233,20 @@ def _named(source: LogTable, role: str, given: Any) -> tuple[str, ...]:
     if not names:
         fail("columns", f"must name at least one column for the {role}", shown(given), "Correct it.")
     return names
+
+
+def _of_parts(role: str, left: list[str], problem: Problem) -> tuple[str, ...]:
+    """Return the columns with the names of the parts of states or actions, such as state.stock or stock."""
+    codec = {"state": problem.states, "action": problem.actions, "next_state": problem.states}.get(role)
+    if not isinstance(codec, PartsCodec):
+        return ()
+    columns = {_plain(column): column for column in left}
+    wanted = [codec.names(role)] + [codec.names("")] * (role != "next_state")
+    for names in wanted:
+        plain = [_plain(name).lstrip("_") for name in names]
+        if all(name in columns for name in plain):
+            return tuple(columns[name] for name in plain)
+    return ()
 
 
 def _guess(source: LogTable, role: str, left: list[str]) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
 from matrixrl.logs.step_log import StepLog, rows_differ
-from matrixrl.logs.table import LogTable
+from matrixrl.logs.table import VECTORS, LogTable
 from matrixrl.problems import ContinuousTask, FunctionalTask, Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray
-from matrixrl.spaces import Codec
+from matrixrl.spaces import Codec, NamesCodec
 
 __all__ = ["Columns", "LogRows"]
 
@@ -43,7 +43,7 @@ class LogRows:
 
     def __init__(self, source: LogTable, columns: Columns, problem: Problem) -> None:
         self.source, self.columns, self.problem = source, columns, problem
-        read = source.read(columns)
+        read = source.read(columns, self._named_columns())
         rewards: FloatArray = read[columns["reward"][0]]
         n_rows = len(rewards)
         if not n_rows:
@@ -78,6 +78,19 @@ class LogRows:
         self.follows[1:] = self.episodes[1:] == self.episodes[:-1]
 
     # Cells
+
+    def _named_columns(self) -> dict[str, NamesCodec]:
+        """Return the names that columns hold; data sets with a format of their own hold numbers."""
+        found = {}
+        for role in VECTORS if self.source.roles is None else ():
+            codec = self.problem.actions if role == "action" else self.problem.states
+            names = self.columns.get(role, ())
+            if codec is not None and len(names) == len(codec.sizes):
+                leaves = [codec.leaf(part)[0] for part in range(len(names))]
+                found.update(
+                    {name: leaf for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, NamesCodec)}
+                )
+        return found
 
     def _vector(self, read: dict[str, Any], role: str) -> FloatArray:
         """Return states or actions (n,) or (n, p) as the problem has them, of one or several columns."""

@@ -22,6 +22,7 @@ from matrixrl.checks import fail, file_path, fits_memory, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.extras import require_packages
 from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.spaces import NamesCodec
 
 __all__ = ["PARQUET", "VECTORS", "Labels", "LogTable", "open_table", "require_pyarrow"]
 
@@ -35,6 +36,7 @@ _CSV = (".csv", ".tsv", ".txt")
 _SEPARATORS = (",", ";", "\t")
 _FLAGS = dict.fromkeys(("true", "t", "yes", "1", "1.0"), True) | dict.fromkeys(("false", "f", "no", "0", "0.0"), False)
 _NO_NUMBERS = (complex, np.complexfloating, np.timedelta64, np.datetime64)  # though NumPy makes numbers of them
+_NONE: Mapping[str, NamesCodec] = {}
 _EXACT = 2.0**53  # from here on float64 does not have all whole numbers
 
 
@@ -71,15 +73,22 @@ class LogTable:
     place: Callable[[int], str] = "row {} (counted from 0)".format
     roles: Mapping[str, tuple[str, ...]] | None = None
 
-    def read(self, roles: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    def read(self, roles: Mapping[str, Sequence[str]], named: Mapping[str, NamesCodec] = _NONE) -> dict[str, Any]:
         """Return columns by their names: `Labels` of the episodes, else flags (n,) or float64 numbers (n,) or (n, p).
 
         Args:
             roles: Columns of each role.
+            named: Names that columns of states or actions hold; a column of names becomes their numbers, NaN in empty
+                cells.
         """
         role_of = {column: role for role, names in roles.items() for column in names}
         given = self.get(list(role_of))
-        cells = {column: self._cells(column, given[column]) for column in role_of}
+        cells: dict[str, Any] = {
+            column: given[column]
+            if column in named and isinstance(given[column], list)  # an array would be of one type
+            else self._cells(column, given[column])
+            for column in role_of
+        }
         length = len(next(iter(cells.values())))
         for column, found in cells.items():
             if getattr(found, "ndim", 1) > 1 and role_of[column] not in VECTORS:
@@ -88,7 +97,12 @@ class LogTable:
                 rule = f"must be as long as the others, {length} rows"
                 self._refuse_column(column, rule, f"{len(found)} rows", "Give columns of one length.")
         convert = {"episode": self._labels, "terminated": self._flags, "truncated": self._flags}
-        return {column: convert.get(role, self._numbers)(column, cells[column]) for column, role in role_of.items()}
+        return {
+            column: self._names(column, cells[column], named[column])
+            if column in named
+            else convert.get(role, self._numbers)(column, cells[column])
+            for column, role in role_of.items()
+        }
 
     def refuse(self, row: int, column: str | None, rule: str, received: object, remedy: str) -> NoReturn:
         """Raise an error about one row, and about one of its columns if that is not None."""
@@ -160,6 +174,20 @@ class LogTable:
                 remedy = "Correct the cell, or name another column in columns={…}."
                 self.refuse(row, column, "must be a number", shown(cell), remedy)
         return found
+
+    def _names(self, column: str, cells: Any, names: NamesCodec) -> FloatArray:
+        """Return the numbers (n,) of the names in cells; an empty cell is NaN."""
+        if getattr(cells, "ndim", 1) > 1:
+            self._refuse_column(column, "must hold one name in each row", f"the shape {cells.shape}")
+        values, codes = self._distinct(column, cells)
+        numbers = np.empty(len(values))
+        for code, value in enumerate(values):
+            found = math.nan if _is_missing(value) else names.find(value)
+            if found is None:
+                remedy = "Correct the cell, or name another column in columns={…}."
+                self.refuse(int(np.argmax(codes == code)), column, names.rule(0), shown(value), remedy)
+            numbers[code] = found
+        return numbers[codes]
 
     def _flags(self, column: str, cells: Any) -> BoolArray:
         """Return cells as flags (n,): True and False, 1 and 0, or those words."""

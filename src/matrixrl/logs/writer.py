@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from matrixrl.logs.minari_data import PREFIX, dataset_folder, import_minari
 from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.logs.table import PARQUET, require_pyarrow
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.records import BoolArray
-from matrixrl.spaces import BoxCodec, Codec
+from matrixrl.records import BoolArray, IntArray
+from matrixrl.spaces import BoxCodec, Codec, PartsCodec, cell_text, name_text
 
 __all__ = ["write_log"]
 
@@ -47,27 +47,27 @@ def write_log(path: str, seen: StepLog, logged: BoolArray, problem: Problem, alg
         rule = f"must end in {', '.join(_ENDINGS)}, or begin with {PREFIX}"
         fail("path", rule, repr(path), "Such as 'episodes.csv'.")
     if ending == ".csv":
-        atomic_write(target, lambda temporary: _write_csv(temporary, _columns(seen, logged, problem)))
+        atomic_write(target, lambda temporary: _write_csv(temporary, _columns(seen, logged, problem, cell_text)))
         return
     require_pyarrow()
     from pyarrow import parquet, table
 
-    columns = table(_columns(seen, logged, problem))
+    columns = table(_columns(seen, logged, problem, name_text))
     atomic_write(target, lambda temporary: parquet.write_table(columns, temporary))
 
 
-def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> dict[str, NDArray[Any]]:
+def _columns(seen: StepLog, logged: BoolArray, problem: Problem, text: Callable[[Any], str]) -> dict[str, NDArray[Any]]:
     """Return the columns of all steps; a next state that cannot be observed is masked."""
     last = np.zeros(seen.n_steps, dtype=np.bool_)
     last[seen.offsets[1:] - 1] = True
-    following, hidden = _cells("next_state", seen.next_states, problem), _is_hidden(seen, problem)
+    following, hidden = _cells("next_state", seen.next_states, problem, text), _is_hidden(seen, problem)
     if hidden.any():
         following = {name: np.ma.masked_array(column, hidden) for name, column in following.items()}
     return {
         "episode": seen.episodes,
         "step": seen.stages,
-        **_cells("state", seen.states, problem),
-        **_cells("action", seen.actions, problem),
+        **_cells("state", seen.states, problem, text),
+        **_cells("action", seen.actions, problem, text),
         "reward": seen.rewards,
         **following,
         "terminated": seen.ended,
@@ -76,18 +76,26 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> dict[str, ND
     }
 
 
-def _cells(role: str, numbers: NDArray[Any], problem: Problem) -> dict[str, NDArray[Any]]:
-    """Return states or actions as the environment has them: one column, or one for each coordinate or part."""
+def _cells(role: str, numbers: NDArray[Any], problem: Problem, text: Callable[[Any], str]) -> dict[str, NDArray[Any]]:
+    """Return states or actions as users have them: one column, or one for each coordinate or part."""
     codec = problem.actions if role == "action" else problem.states
-    values = numbers.reshape(len(numbers), -1) if codec is None else _elements(numbers, codec)
-    if values.shape[1] == 1 and (codec is not None or numbers.ndim == 1):
-        return {role: values[:, 0]}
-    return {f"{role}_{i}": values[:, i] for i in range(values.shape[1])}
+    if codec is None:
+        values = numbers.reshape(len(numbers), -1)
+        return {role: values[:, 0]} if numbers.ndim == 1 else {f"{role}_{i}": c for i, c in enumerate(values.T)}
+    columns = codec.columns(_observed(numbers, codec), text)
+    if isinstance(codec, PartsCodec):
+        return dict(zip(codec.names(role), columns, strict=True))
+    return {role: columns[0]} if len(columns) == 1 else {f"{role}_{i}": c for i, c in enumerate(columns)}
 
 
 def _elements(numbers: NDArray[Any], codec: Codec) -> NDArray[Any]:
-    """Return elements of a space by their parts (n, p); an end state that is not observed becomes any element."""
-    return codec.cells(np.minimum(numbers.astype(np.int64), codec.size - 1))
+    """Return elements of a space by the numbers of their parts (n, p)."""
+    return codec.cells(_observed(numbers, codec))
+
+
+def _observed(numbers: NDArray[Any], codec: Codec) -> IntArray:
+    """Return numbers of elements; an end state that is not observed becomes any element."""
+    return np.minimum(numbers.astype(np.int64), codec.size - 1)
 
 
 def _is_hidden(seen: StepLog, problem: Problem) -> BoolArray:

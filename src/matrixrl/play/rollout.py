@@ -210,7 +210,7 @@ class EnvWorld(SeededWorld):
             return Finished(plan, played, is_drawn=self._draws_starts)
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
-        check_first_state(self._problem, self._problem.state("obs", obs))
+        check_first_state(self._problem, self._problem.state("obs", self._problem.from_env(obs)))
         self.running = running = Trajectory(algorithm, plan)
         play_in_env(algorithm, running, self._env, obs, info, self._current_mask)
         return Finished(running.plan, running.steps(), running.off_plan, is_drawn=self._draws_starts)
@@ -256,14 +256,14 @@ def play_in_env(
     `explore=False` draws no random number and keeps the plan.
     """
     problem, masks, horizon = algorithm.problem, algorithm.masks, algorithm.problem.task.horizon
-    state = problem.state("obs", obs)
+    state = problem.state("obs", problem.from_env(obs))
     for stage in range(horizon):
         among, planned = masks.among(state, stage, info, current_mask), running.planned(state, explore=explore)
         if among is None:  # a mask may have been reported after the plan was made
             among = masks.at(state, stage)
         action = running.choose(state, planned, among, explore=explore)
-        next_obs, reward, terminated, truncated, info = _take_step(env, problem.env_action(action))
-        following, earned = problem.state("next_obs", next_obs), problem.reward(reward)
+        next_obs, reward, terminated, truncated, info = _take_step(env, problem.to_env(problem.env_action(action)))
+        following, earned = problem.state("next_obs", problem.from_env(next_obs)), problem.reward(reward)
         after = problem.state_after_end(following) if terminated else following
         running.add(state, action, earned, after, terminated, planned=planned, explore=explore)
         if terminated:

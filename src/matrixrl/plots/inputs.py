@@ -17,8 +17,9 @@ from matrixrl.measurement import held
 from matrixrl.play import RunResult
 from matrixrl.problems import solve
 from matrixrl.records import FloatArray, Guarantee
+from matrixrl.spaces import Codec, NamesCodec, name_text
 
-__all__ = ["Run", "action_names", "checked_agent", "checked_stage", "read_runs", "state_names", "tables_of"]
+__all__ = ["Run", "action_names", "checked_agent", "checked_stage", "read_runs", "state_names", "tables_of", "texts_of"]
 
 _REMEDY = "Pass an agent, agent.history, the result of run_seeds, or a dictionary of them by name."
 
@@ -44,14 +45,20 @@ def tables_of(agent: Agent) -> ActionTables:
 
 def action_names(agent: Agent) -> list[str]:
     """Return the actions of a problem, as its environment names them."""
-    codec = agent.problem.actions
-    return [printable(codec.decode(a)) for a in range(codec.size)]
+    return texts_of(agent.problem.actions)
+
+
+def texts_of(codec: Codec) -> list[str]:
+    """Return the elements of a space as text."""
+    return [printable(codec.decode(number)) for number in range(codec.size)]
 
 
 def state_names(agent: Agent) -> list[str]:
     """Return the states of a finite problem, as its environment names them; the end state is called so."""
     problem, task = agent.problem, agent.problem.finite_task
     names = [printable(problem.shown_state(s)) for s in range(task.n_states)]
+    if isinstance(problem.states, NamesCodec):
+        names[: problem.n_observed] = map(name_text, problem.states.elements)
     if task.end_state is not None:
         names[task.end_state] = "end"
     return names

@@ -10,12 +10,13 @@ import numpy as np
 from matrixrl.agents import Agent
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import choice, fail, index, shown
-from matrixrl.plots.inputs import checked_agent, checked_stage, tables_of
+from matrixrl.plots.inputs import checked_agent, checked_stage, tables_of, texts_of
 from matrixrl.plots.style import axes_of, draw_heat
 from matrixrl.plots.vectors import draw_agent
 from matrixrl.policies import Policy
-from matrixrl.problems import FiniteMDP, Layout, Solution, solve
+from matrixrl.problems import FiniteMDP, Layout, Solution, Task, solve
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.spaces import Codec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +37,7 @@ class _Pictured(NamedTuple):
 
 
 def policy(given: Any, stage: int = 0, *, layout: Any = None, ax: Axes | None = None) -> Axes:
-    """Draw the action of each state at a stage: arrows where actions are moves, else their numbers.
+    """Draw the action of each state at a stage: arrows where actions are moves, else their names or numbers.
 
     It can be drawn over a heat map of `value`: ``policy(agent, ax=value(agent))``.
 
@@ -65,7 +66,7 @@ def policy(given: Any, stage: int = 0, *, layout: Any = None, ax: Axes | None = 
     if ax is None:  # free cells are white and walls grey, without a scale
         free = np.isfinite(where.table(np.zeros(where.n_states)))
         axes.imshow(np.where(free, 0.94, 0.65), cmap="gray", vmin=0.0, vmax=1.0, interpolation="nearest")
-        _name_cells(axes, where)
+        _name_cells(axes, where, _codecs(given)[0])
         axes.set_title(shown_policy.title.format("policy"), fontsize=10)
     rows, columns = where.cells.T
     if where.moves is not None and where.moves.shape[-2] <= actions.max():
@@ -73,8 +74,11 @@ def policy(given: Any, stage: int = 0, *, layout: Any = None, ax: Axes | None = 
         fail("layout", "must have a move for each action", received, "Name the direction of each action.")
     moves = where.moves_of(actions)
     if moves is None:
+        of_actions = _codecs(given)[1]
+        words = None if of_actions is None else texts_of(of_actions)
         for row, column, action in zip(rows, columns, actions, strict=True):
-            axes.text(column, row, str(action), ha="center", va="center", fontsize=9)
+            text = str(action) if words is None else words[action]
+            axes.text(column, row, text, ha="center", va="center", fontsize=9)
         return axes  # type: ignore[no-any-return]
     length = np.linalg.norm(moves, axis=1, keepdims=True)
     steps = _ARROW * np.divide(moves, length, out=np.zeros_like(moves), where=length > 0.0)
@@ -127,7 +131,7 @@ def value(
     table = where.table(_only_cells(pictured.values, where))
     axes = axes_of(ax, _size(where))
     draw_heat(axes, table, label="value", bar_below=where.shape[0] == 1)
-    _name_cells(axes, where)
+    _name_cells(axes, where, _codecs(given)[0])
     axes.set_title(pictured.title.format("value"), fontsize=10)
     return axes  # type: ignore[no-any-return]
 
@@ -185,12 +189,24 @@ def _only_cells(numbers: Any, layout: Layout) -> Any:
     return numbers[: layout.n_states]
 
 
-def _name_cells(axes: Any, layout: Layout) -> None:
-    """Draw lines between cells, and number the states of a chain."""
+def _codecs(given: Any) -> tuple[Codec | None, Codec | None]:
+    """Return the codecs of the states and actions of what is drawn, if it has names."""
+    if isinstance(given, Policy):
+        return given.states, given.actions
+    mdp = getattr(given.unwrapped, "mdp", None) if isinstance(given, gym.Env) else given
+    task = given.problem.task if isinstance(given, Agent) else getattr(mdp, "task", None)
+    return (task.states, task.actions) if isinstance(task, Task) else (None, None)
+
+
+def _name_cells(axes: Any, layout: Layout, states: Codec | None) -> None:
+    """Draw lines between cells, and name or number the states of a chain."""
     rows, columns = layout.shape
     axes.set_aspect("equal")
     axes.tick_params(length=0)
     axes.set_xticks(np.arange(columns) if rows == 1 and columns <= 40 else [])
+    if states is not None and rows == 1 and columns <= 40:
+        names = dict(zip(layout.cells[:, 1].tolist(), texts_of(states), strict=False))  # an end state has no cell
+        axes.set_xticks(np.arange(columns), [names.get(c, "") for c in range(columns)])
     axes.set_yticks([])
     if rows == 1:
         axes.set_xlabel("state")

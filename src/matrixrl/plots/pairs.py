@@ -69,7 +69,7 @@ def action_bounds(agent: Any, state: Any, stage: int = 0, *, ax: Axes | None = N
     axes.set_ylim(len(allowed) + 0.2, -0.5)  # the first action at the top, and room for the legend below
     axes.set_ylabel("action")
     axes.set_xlabel(f"value from stage {h} on")
-    axes.set_title(f"bounds in state {one.problem.shown_state(s)}, {one.n_episodes:,} episodes", fontsize=10)
+    axes.set_title(f"bounds in state {state_names(one)[s]}, {one.n_episodes:,} episodes", fontsize=10)
     add_grid(axes, "x")
     axes.legend(fontsize=8.5, loc="lower right", ncols=2, framealpha=0.9)
     return axes  # type: ignore[no-any-return]

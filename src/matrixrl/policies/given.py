@@ -80,8 +80,8 @@ def _refuse(name: str, received: str, space: PolicySpace) -> NoReturn:
 def _of_policy(name: str, given: Policy, space: PolicySpace) -> IntArray:
     for what, mine, theirs in (
         ("shape", (space.horizon, space.n_states), given.table.shape),
-        ("observation space", str(space.states), str(given.state_codec)),
-        ("action space", str(space.actions), str(given.action_codec)),
+        ("observation space", space.states, given.state_codec),
+        ("action space", space.actions, given.action_codec),
     ):
         if mine != theirs:
             rule = f"must be a policy of this problem, whose {what} is {mine}"

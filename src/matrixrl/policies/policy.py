@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, file_path, index, indices, integer, shown
 from matrixrl.display import confidence, html_table, printable
 from matrixrl.errors import CheckpointError, InvalidInput
+from matrixrl.extras import require_packages
 from matrixrl.records import Guarantee, IntArray
-from matrixrl.spaces import Codec, DiscreteCodec, codec_from
+from matrixrl.spaces import Codec, DiscreteCodec, cell_text, codec_from, read_space
 
 __all__ = ["FORMAT", "VERSION", "Policy"]
 
@@ -65,8 +66,9 @@ class Policy:
         description: Where the policy comes from, in words.
         first_state: Number of the environment's first state.
         first_action: Number of the environment's first action.
-        states: Numbers of observations that are arrays, tuples or dictionaries; None if they are whole numbers.
-        actions: Numbers of actions, likewise.
+        states: Names of the states, as `Task` takes them, or numbers of observations that are arrays, tuples or
+            dictionaries; None if they are whole numbers.
+        actions: Names of the actions or numbers of them, likewise.
         n_unobserved: Number of states that are never observed, which are the last ones: 1 for an environment whose
             episodes may terminate, and whose end state was added to its states; else 0.
         certificate: Bounds on V*(s0) and on the value of the policy; None if there is none.
@@ -79,6 +81,8 @@ class Policy:
     (1, 0)
     >>> policy.act([0, 1, 2], stage=0)
     array([0, 1, 1])
+    >>> Policy([[0, 1]], n_actions=2, states=["low", "high"], actions=["wait", "order"]).act("high")
+    'order'
     """
 
     table: IntArray
@@ -86,8 +90,8 @@ class Policy:
     description: str = "a table that was given"
     first_state: int = 0
     first_action: int = 0
-    states: Codec | None = None
-    actions: Codec | None = None
+    states: Any = None
+    actions: Any = None
     n_unobserved: int = 0
     certificate: Certificate | None = None
     basis: str | None = None
@@ -102,8 +106,11 @@ class Policy:
             object.__setattr__(self, name, first)
         most = table.shape[1] - 1
         unobserved = integer("n_unobserved", self.n_unobserved, low=0, high=most, remedy="It is 0 or 1.")
-        _check_codec("states", self.states, most + 1 - unobserved, self.first_state)
-        _check_codec("actions", self.actions, n_actions, self.first_action)
+        for name, size, first in (
+            ("states", most + 1 - unobserved, self.first_state),
+            ("actions", n_actions, self.first_action),
+        ):
+            object.__setattr__(self, name, _checked_codec(name, getattr(self, name), size, first))
         if not isinstance(self.description, str) or len(self.description) > _LONGEST:
             rule = f"must be text of at most {_LONGEST} characters"
             fail("description", rule, shown(self.description), "Shorten it.")
@@ -257,26 +264,44 @@ class Policy:
         atomic_write(target, lambda temporary: temporary.write_bytes(data), parents=False)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the actions as CSV with the columns stage, state and action, in the environment's own numbers.
+        """Write the actions as CSV with the columns stage, state and action, in names or the environment's own numbers.
 
-        States and actions with several parts have one column for each part, such as ``state['stock'][0]``. Stages count
-        from 0. States that are never observed are left out. The file has no certificate and is not loaded.
+        States and actions with several parts have one column for each part, such as ``state.stock`` for named parts or
+        ``state['stock'][0]``. Stages count from 0. States that are never observed are left out. A name with which a
+        spreadsheet program would begin a formula is written after an apostrophe. The file has no certificate and is
+        not loaded.
         """
-        states, actions = self.state_codec, self.action_codec
-        names = ["stage", *states.names("state"), *actions.names("action")]
-        played = actions.cells(np.arange(self.n_actions)).tolist()
-        observed = states.cells(np.arange(self.n_observed)).tolist()
-        rows = (
-            [stage, *observed[state], *played[action]]
-            for stage, row in enumerate(self.table[:, : self.n_observed].tolist())
-            for state, action in enumerate(row)
-        )
+        columns = self._columns(cell_text)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(rows)
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
         data = text.getvalue().encode("utf-8")
         atomic_write(file_path("path", path), lambda temporary: temporary.write_bytes(data), parents=False)
+
+    def to_frame(self) -> Any:
+        """Return the actions as a data frame of pandas with the columns of `to_csv`.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+
+        >>> Policy([[0, 1]], n_actions=2, states=["low", "high"], actions=["wait", "order"]).to_frame()
+           stage state action
+        0      0   low   wait
+        1      0  high  order
+        """
+        require_packages(["pandas"], extra="pandas", purpose="A data frame")
+        import pandas as pd
+
+        return pd.DataFrame(self._columns())
+
+    def _columns(self, text: Callable[[Any], str] | None = None) -> dict[str, NDArray[Any]]:
+        """Return one column for the stage and for each part of states and actions: (H·S,) each."""
+        states, actions, observed = self.state_codec, self.action_codec, self.table[:, : self.n_observed]
+        here = np.tile(np.arange(self.n_observed), self.horizon)
+        named = zip(states.names("state"), states.columns(here, text), strict=True)
+        played = zip(actions.names("action"), actions.columns(observed.ravel(), text), strict=True)
+        return {"stage": np.repeat(np.arange(self.horizon), self.n_observed), **dict(named), **dict(played)}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -327,14 +352,16 @@ class Policy:
         }
 
 
-def _check_codec(name: str, codec: Codec | None, size: int, first: int) -> None:
-    """Refuse numbers of elements with several parts that do not fit the table."""
-    if codec is None:
-        return
-    if not isinstance(codec, Codec) or isinstance(codec, DiscreteCodec):
-        fail(name, "must be the codec of a space with several parts, or None", shown(codec), "Leave it out.")
+def _checked_codec(name: str, given: Any, size: int, first: int) -> Codec | None:
+    """Return the codec of names, or of elements with several parts; refuse one that does not fit the table."""
+    if given is None:
+        return None
+    codec = read_space(name, given)
+    if isinstance(codec, DiscreteCodec):
+        fail(name, "must be names, the codec of a space with several parts, or None", shown(given), "Leave it out.")
     if codec.size != size or first != 0:
         fail(name, f"must number {size} elements from 0", f"{codec}, with {codec.size} from {first}", "Leave it out.")
+    return codec
 
 
 def _checked_table(value: Any, n_actions: int) -> IntArray:

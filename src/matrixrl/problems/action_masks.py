@@ -152,7 +152,7 @@ def chosen_actions(name: str, value: Any, n_actions: int, *, actions: Codec | No
     remedy = f"Give {what}, or {n_actions} booleans."
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray, set, frozenset, range)):
         fail(name, "must be some actions", shown(value), remedy)
-    items = sorted(value) if isinstance(value, (set, frozenset)) else value
+    items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
     try:
         array = np.asarray(items)
     except ValueError:  # actions with parts of different shapes

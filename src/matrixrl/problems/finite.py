@@ -35,7 +35,10 @@ class FiniteMDP(Described):
         reward: (S, A) Expected rewards, in the environment's unit, or (H, S, A) if they depend on the stage.
         horizon: Number of steps H of an episode; None if a discount chooses it, as in `Task`.
         reward_range: Lower and upper bound (low, high) of the rewards.
-        start: First state of an episode, or the distribution (S,) of first states.
+        states: Names of the states, as in `Task`. `MDPEnv` and simulations have their numbers, agents their names.
+        actions: Names of the actions, likewise.
+        start: First state of an episode, or the distribution (S,) of first states; the first one of the table if left
+            out.
         end_state: Absorbing state that represents the end of an episode, or None if episodes never end early.
         features: Features φ and ψ; one-hot by default.
         noisy_rewards: Whether each reward is drawn from {low, high} with mean `reward[s, a]`; if False, the reward of a
@@ -66,9 +69,11 @@ class FiniteMDP(Described):
         reward: ArrayLike,
         horizon: int | None = None,
         *,
+        states: Any = None,
+        actions: Any = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
-        start: ArrayLike = 0,
-        end_state: int | None = None,
+        start: Any = None,
+        end_state: Any = None,
         features: Features | None = None,
         noisy_rewards: bool = False,
         allowed: Any = None,
@@ -81,6 +86,8 @@ class FiniteMDP(Described):
         self.task = Task(
             reward,
             horizon,
+            states=states,
+            actions=actions,
             reward_range=reward_range,
             start=start,
             end_state=end_state,
@@ -90,6 +97,7 @@ class FiniteMDP(Described):
             discount=discount,
             accuracy=accuracy,
         )
+        self.task.start_is_declared = True
         self.transitions = _joint_law([transitions] if laws is None else laws, self.task)
         expected = (self.transitions.n_states, self.transitions.n_actions)
         if expected != (self.n_states, self.n_actions):
@@ -212,7 +220,7 @@ class FiniteMDP(Described):
         actions = np.arange(self.n_actions)
         stays = self.transitions.chance(np.full(self.n_actions, end), actions, np.full(self.n_actions, end))
         if (np.abs(stays - 1.0) > PROBABILITY).any():
-            received = f"state {end}, which stays with probability {stays.min():g}"
+            received = f"state {self.task.shown_state(end)}, which stays with probability {stays.min():g}"
             fail("end_state", "must be absorbing", received, "Set P(end_state | end_state, a) to 1 for every action.")
 
 

@@ -41,6 +41,7 @@ class Problem:
         states: Numbers of the observations of a finite problem, else None. An end state that the library added to an
             environment has the next number, and is not observed.
         actions: Numbers of the actions.
+        env_codecs: Numbers of the observations and actions of `env`, if users have names in their place; else None.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside.
         ignores_masks: Whether masks of actions that the environment reports while it is played are ignored.
@@ -56,14 +57,16 @@ class Problem:
     regret_every: int = 1
     states: Codec | None = None
     actions: Codec = _NO_CODEC
+    env_codecs: tuple[Codec, Codec] | None = None
     reward_outside: str = "error"
     ignores_masks: bool = False
 
     def __post_init__(self) -> None:
         if self.actions is _NO_CODEC:
-            object.__setattr__(self, "actions", DiscreteCodec(self.task.n_own_actions))
+            own = self.task.actions if isinstance(self.task, Task) else None
+            object.__setattr__(self, "actions", own or DiscreteCodec(self.task.n_own_actions))
         if self.states is None and isinstance(self.task, Task):
-            object.__setattr__(self, "states", DiscreteCodec(self.task.n_observed))
+            object.__setattr__(self, "states", self.task.states or DiscreteCodec(self.task.n_observed))
 
     @classmethod
     def of(cls, task: Task | FiniteMDP, features: Features | None = None) -> Problem:
@@ -75,7 +78,7 @@ class Problem:
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
         chosen = known.features if features is None else features.cover(known.n_states, known.n_actions)
-        states = DiscreteCodec(known.n_observed if mdp is None else known.n_states)
+        states = known.states or DiscreteCodec(known.n_observed if mdp is None else known.n_states)
         return cls(known, chosen, mdp=mdp, name=type(task).__name__, states=states)
 
     @property
@@ -201,8 +204,20 @@ class Problem:
         return number
 
     def env_action(self, action: int) -> Any:
-        """Return an action of the task as the environment takes it: a number, an array, a tuple or a dictionary."""
+        """Return an action of the task as users take it: a name, a number, an array, a tuple or a dictionary."""
         return self.actions.decode(self.task.stages.own(action))
+
+    def to_env(self, action: Any) -> Any:
+        """Return an action that `env_action` returned as `env` takes it."""
+        if self.env_codecs is None:
+            return action
+        return self.env_codecs[1].decode(self.actions.encode("action", action, "Choose one of the actions."))
+
+    def from_env(self, obs: Any) -> Any:
+        """Return an observation of `env` as users have it."""
+        if self.env_codecs is None or self.states is None:
+            return obs
+        return self.states.decode(self.env_codecs[0].encode("obs", obs, "Give a state of observation_space."))
 
     def env_actions(self, mask: BoolArray) -> list[Any]:
         """Return the actions of a mask as the environment takes them, for messages."""

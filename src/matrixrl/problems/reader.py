@@ -230,16 +230,18 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
             as_psi(_made("psi", options.psi, task), task.features.psi, pseudo=options.psi_pinv),
         )
     )
-    states: Codec = DiscreteCodec(task.n_observed)
-    actions: Codec = DiscreteCodec(task.n_own_actions)
-    points = None
+    states: Codec = task.states or DiscreteCodec(task.n_observed)
+    actions: Codec = task.actions or DiscreteCodec(task.n_own_actions)
+    points, of_env = None, None
     if env is not None:
         check_time_limit(env, task.horizon, is_endless=task.is_endless)
-        states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
-        if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_own_actions:
-            received = f"{states}, with {states.size} elements, and {actions}, with {actions.size}"
+        found = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
+        if found[0].size not in (task.n_observed, task.n_states) or found[1].size != task.n_own_actions:
+            received = f"{found[0]}, with {found[0].size} elements, and {found[1]}, with {found[1].size}"
             rule = f"must have spaces of {task.n_states} states and {task.n_own_actions} actions, as its table"
             fail("env", rule, received, "Correct the spaces.")
+        states, actions = task.states or found[0], task.actions or found[1]
+        of_env = None if task.states is task.actions is None else found
         if why_table_is_unknown(env) is None:
             own = getattr(env.unwrapped, "points", None)
             points = None if own is None else np.asarray(own, dtype=np.float64)
@@ -254,6 +256,7 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
         regret_every=spacing("measure_regret", options.measure_regret),
         states=states,
         actions=actions,
+        env_codecs=of_env,
         **options.of_problem,
     )
 

@@ -23,9 +23,11 @@ from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
 from matrixrl.problems.fingerprint import Fingerprint, answers_of, differing_fields, fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
+from matrixrl.problems.gym_tables import known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reader import options_like, read_problem
 from matrixrl.problems.stages import Stages, read_stages
+from matrixrl.problems.task import unless_numbers
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from, codec_of
 
@@ -193,8 +195,9 @@ class SavedProblem:
         pairs = (("observation space", self.states, states), ("action space", self.actions, actions))
         return [
             f"{name} {now or 'of vectors'} (saved: {then or 'of vectors'})"
+            + ", in later names" * (str(then) == str(now))
             for name, then, now in pairs
-            if str(then) != str(now)
+            if then != now
         ]
 
     def _read(self, given: Any) -> Problem:
@@ -215,7 +218,9 @@ class SavedProblem:
             codecs = codec_of("observation", given.observation_space), codec_of("action", given.action_space)
         else:
             _refuse(given, "Pass an environment or a FiniteMDP to load.")
-        if differing := self._differing_spaces(*codecs):  # tables of the file do not fit other sizes
+        mdp = given if isinstance(given, FiniteMDP) else known_mdp(given)
+        named = codecs if mdp is None else (mdp.task.states or codecs[0], mdp.task.actions or codecs[1])
+        if differing := self._differing_spaces(*named):  # tables of the file do not fit other sizes
             _refuse(f"one that differs in {', '.join(differing)}")
         masks = entries["ignores_masks"]
         return read_problem(given, **options_like(task, given, ignores_masks=masks, n_observed=codecs[0].size))
@@ -258,6 +263,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     wanted = {"reward": _TABLE, "start": _ROW, **_MAPS["phi", header["phi"]], **_MAPS["psi", header["psi"]]}
     check_arrays(arrays, wanted | {name: table for name, table in optional.items() if name in arrays})
     task = _unpack_task(header, arrays)
+    task.states, task.actions = unless_numbers(states), unless_numbers(saved.actions)
     n_states = 0 if states is None else states.size
     if n_states not in (task.n_observed, task.n_states) or saved.actions.size != task.n_own_actions:
         raise InvalidInput("its spaces do not have as many states and actions as its rewards")

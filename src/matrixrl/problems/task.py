@@ -16,7 +16,6 @@ from matrixrl.checks import (
     fail,
     fits_memory,
     flag,
-    index,
     integer,
     number,
     real_numbers,
@@ -25,11 +24,12 @@ from matrixrl.checks import (
     within,
 )
 from matrixrl.display import Described
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.action_masks import read_masks, refuse_forbidden
 from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
-from matrixrl.spaces import Codec, DiscreteCodec
+from matrixrl.spaces import Codec, DiscreteCodec, NamesCodec, PartsCodec, read_space
 
 __all__ = [
     "EpisodicTask",
@@ -40,6 +40,7 @@ __all__ = [
     "read_start",
     "sure_start",
     "total_weight",
+    "unless_numbers",
 ]
 
 _LONGEST = 10**6  # steps of an episode
@@ -170,18 +171,25 @@ class Task(EpisodicTask, Described):
         horizon: Number of steps H of an episode.
         n_states: Number of states S; needed if `reward` is None.
         n_actions: Number of actions A; needed if `reward` is None.
+        states: Names of the states, in place of their numbers 0 … S − 1: a sequence of different texts, numbers or
+            tuples; a range; or a dictionary of named parts, such as ``{"stock": range(26), "day": ["mon", "tue"]}``,
+            whose states are tuples (stock, day), the last part counting fastest. Agents, logs, policies and messages
+            then have these names; tables keep one row for each state, in this order.
+        actions: Names of the actions, likewise.
         reward_range: Lower and upper bound (low, high) of the rewards. The algorithms use the unit reward
             (r - low) / (high - low) in [0, 1].
-        start: First state of an episode, or the distribution (S,) of first states; stored as a distribution. If it is
-            left out, the distribution of first states is not known, and certificates estimate it from the episodes.
-        end_state: Absorbing state that represents the end of an episode, or None if there is none among the S states.
+        start: First state of an episode, by its name if states have names, or the distribution (S,) of first states;
+            stored as a distribution. If it is left out, the distribution of first states is not known, and certificates
+            estimate it from the episodes.
+        end_state: Absorbing state that represents the end of an episode, by its name if states have names, or None if
+            there is none among the S states.
         may_terminate: Whether episodes may end early although none of the S states represents the end. An end state
             with the number S is then added; it is never observed, and features may leave it out.
         features: Features φ and ψ; one-hot by default. If the last state is the end state, they may leave it out.
         allowed: (S, A) Whether an action is allowed in a state, or a function of the state that returns its allowed
-            actions (their numbers, or A booleans); all actions by default. The reward of an action that is not allowed
-            is not used and may be NaN; it is stored as the smallest reward. Nothing is chosen in the end state, where
-            all actions count as allowed. A table (H, S, A) depends on the stage.
+            actions (their numbers or names, or A booleans); all actions by default. The reward of an action that is not
+            allowed is not used and may be NaN; it is stored as the smallest reward. Nothing is chosen in the end state,
+            where all actions count as allowed. A table (H, S, A) depends on the stage.
         stage_dependent: Whether laws and rewards differ between stages, so that data are not shared: True for all
             stages, or the class of each stage, such as the days of a week: stages of one class share. By default it is
             True if rewards have an axis of stages.
@@ -191,6 +199,8 @@ class Task(EpisodicTask, Described):
             chosen by the discount.
 
     Attributes:
+        states: Names of the states that can be observed; None if they are numbered from 0.
+        actions: Names of the actions; None if they are numbered from 0.
         reward: (S, A) Expected rewards; a placeholder that nothing depends on if `knows_reward` is False.
         n_actions: Number of actions A; of inner actions if laws depend on the stage.
         knows_reward: Whether rewards were given.
@@ -212,6 +222,8 @@ class Task(EpisodicTask, Described):
     (2, 2, (2, 2))
     >>> Task(n_states=10, n_actions=3, horizon=20).knows_reward
     False
+    >>> Task(states=["low", "mid", "high"], actions=["wait", "order"], horizon=10, start="mid")
+    <Task: 3 states, 2 actions, 10 steps>
     """
 
     kind = "finite"
@@ -223,9 +235,11 @@ class Task(EpisodicTask, Described):
         *,
         n_states: int | None = None,
         n_actions: int | None = None,
+        states: Any = None,
+        actions: Any = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
-        start: ArrayLike | None = None,
-        end_state: int | None = None,
+        start: Any = None,
+        end_state: Any = None,
         may_terminate: bool = False,
         features: Features | None = None,
         allowed: Any = None,
@@ -236,8 +250,12 @@ class Task(EpisodicTask, Described):
         self.reward_range: tuple[float, float] = checked_range(reward_range)
         low, high = self.reward_range
         self.knows_reward = reward is not None
+        named = {"states": states, "actions": actions}
+        codecs = {name: read_space(name, given) for name, given in named.items() if given is not None}
+        self.states, self.actions = (unless_numbers(codecs.get(name)) for name in named)
         if reward is None:
-            reward = _placeholders(n_states, n_actions, min(max(0.0, low), high))
+            sizes = {"states": n_states, "actions": n_actions} | {name: codec.size for name, codec in codecs.items()}
+            reward = _placeholders(sizes["states"], sizes["actions"], min(max(0.0, low), high))
         self.discount = checked_discount(discount)
         self.is_endless = horizon is None and self.discount < 1.0
         self.horizon = chosen_horizon(horizon, self.discount, accuracy)
@@ -247,15 +265,17 @@ class Task(EpisodicTask, Described):
         if given.ndim == 3 and stage_dependent is None:
             stage_dependent = True
         _check_counts(given.shape[-2:], n_states, n_actions)
+        _check_names(given.shape[-2:], codecs)
+        numbers = self.states or DiscreteCodec(given.shape[-2])
         self.stages = stages = read_stages(stage_dependent, self.horizon, given.shape[-1])
         self._check_end_of_stages()
         tables = stages.by_class("reward", [reward] if given.ndim == 2 else list(given), "(S, A)")
         if end_state is not None:
-            end_state = index("end_state", end_state, size=given.shape[-2], remedy="Give a state.")
+            end_state = numbers.encode("end_state", end_state, "Give a state.")
         self.unused: BoolArray | None = None
         self.allowed: BoolArray | None = None
         if allowed is not None:
-            table = read_masks(allowed, given.shape[-2], stages, end_state=end_state)
+            table = self._masks(allowed, given.shape[-2], stages, end_state)
             self.unused = None if table.all() else ~table
             self.allowed = _without_end(table, end_state)
         parts = []
@@ -268,7 +288,7 @@ class Task(EpisodicTask, Described):
         self.reward = np.concatenate(parts, axis=1)
         self.n_actions = stages.n_inner
         self.start_is_declared = start is not None
-        self.start = read_start(0 if start is None else start, DiscreteCodec(self.n_states))
+        self.start = sure_start(0, self.n_states) if start is None else read_start(start, numbers)
         self.end_state = None
         self.end_is_added = flag("may_terminate", may_terminate)
         if self.end_is_added:
@@ -293,6 +313,10 @@ class Task(EpisodicTask, Described):
         if not isinstance(features, (Features, type(None))):
             fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
         self.features = self.covering(one_hot(self.n_states, self.n_actions) if features is None else features)
+
+    def _masks(self, allowed: Any, n_states: int, stages: Stages, end_state: int | None) -> BoolArray:
+        """Return allowed actions as `read_masks` does, by the names of states and actions."""
+        return read_masks(allowed, n_states, stages, end_state=end_state, states=self.states, actions=self.actions)
 
     @property
     def n_states(self) -> int:
@@ -347,16 +371,22 @@ class Task(EpisodicTask, Described):
     def _facts(self) -> dict[str, object]:
         low, high = self.reward_range
         starts = np.flatnonzero(self.start)
-        first: object = int(starts[0]) if len(starts) == 1 else f"one of {len(starts):,}, at random"
+        first: object = self.shown_state(starts[0]) if len(starts) == 1 else f"one of {len(starts):,}, at random"
         facts: dict[str, object] = {
             "rewards": f"{low:g} to {high:g}" + ("" if self.knows_reward else ", to be learned"),
             "first state": first if self.start_is_declared else "not declared",
         }
         if self.end_state is not None:
-            facts["end state"] = self.end_state
+            facts["end state"] = self.shown_state(self.end_state)
         if self.allowed is not None:
             facts["allowed pairs"] = f"{self.n_pairs:,} of {self.allowed.size:,}"
         return facts | {"features": self.features}
+
+    def shown_state(self, state: Any) -> str:
+        """Return a state as users have it, for messages; an end state that is not observed has its number only."""
+        number = int(state)
+        is_named = self.states is not None and number < self.states.size
+        return shown(self.states.decode(number) if is_named else number)  # type: ignore[union-attr]
 
     @property
     def end_words(self) -> str | None:
@@ -382,7 +412,7 @@ class Task(EpisodicTask, Described):
             choice("allowed", allowed, ["all"])
             table = None
         else:
-            given = read_masks(allowed, self.n_states, self.stages, end_state=self.end_state)
+            given = self._masks(allowed, self.n_states, self.stages, self.end_state)
             table = _without_end(given, self.end_state)
         if self.allowed is None and table is not None:
             changed = copy.copy(self)
@@ -502,6 +532,19 @@ def _placeholders(n_states: Any, n_actions: Any, value: float) -> FloatArray:
     return np.full(shape, value)
 
 
+def unless_numbers(codec: Codec | None) -> Codec | None:
+    """Return the codec of names; None if they are the numbers from 0 on."""
+    return None if isinstance(codec, DiscreteCodec) and codec.first == 0 else codec
+
+
+def _check_names(shape: tuple[int, ...], codecs: dict[str, Codec]) -> None:
+    """Refuse names that are not as many as the states and actions of the rewards."""
+    for own, name in zip(shape, ("states", "actions"), strict=True):
+        if name in codecs and codecs[name].size != own:
+            remedy = "Give one for each, in the order of the tables."
+            fail(name, f"must be {own}, as reward has shape {shape}", str(codecs[name].size), remedy)
+
+
 def _check_counts(shape: tuple[int, ...], n_states: Any, n_actions: Any) -> None:
     """Refuse numbers of states and actions that are not those of the rewards."""
     for name, count, own in (("n_states", n_states, shape[0]), ("n_actions", n_actions, shape[1])):
@@ -513,9 +556,21 @@ def read_start(start: Any, states: Codec) -> FloatArray:
     """Return the distribution of first states (S,) of a state, as it is observed, or of S probabilities."""
     remedy, shape = "Give a state or one probability for each state.", (states.size,)
     is_list = isinstance(start, (list, tuple)) or np.ndim(start) > 0
-    if is_list and (isinstance(states, DiscreteCodec) or (real_numbers(start).shape == shape and states.size > 1)):
+    is_law = is_list and (isinstance(states, DiscreteCodec) or (real_numbers(start).shape == shape and states.size > 1))
+    if is_law and not (isinstance(start, tuple) and _is_named(states, start)):
         return distributions("start", shaped("start", start, shape, remedy=remedy))
     return sure_start(states.encode("start", start, remedy), states.size)
+
+
+def _is_named(states: Codec, value: tuple[Any, ...]) -> bool:
+    """Return whether a tuple of numbers is the name of a state."""
+    if not isinstance(states, (NamesCodec, PartsCodec)):
+        return False
+    try:
+        states.encode("start", value, "")
+    except InvalidInput:
+        return False
+    return True
 
 
 def sure_start(state: int, n_states: int) -> FloatArray:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.spaces import Codec
 from matrixrl_serve.dashboard.event_text import label
 from matrixrl_serve.learner import Publication
-from matrixrl_serve.problem import ServedProblem, Space
+from matrixrl_serve.problem import ServedProblem
 
 __all__ = ["ROWS", "SORTS", "Query", "StateTable"]
 
@@ -116,7 +117,7 @@ class StateTable:
         return np.array([s for s, name in enumerate(self._labels) if words in name], dtype=np.int64)
 
 
-def _labels(states: Space) -> list[str]:
+def _labels(states: Codec) -> list[str]:
     return [label(states.decode(number)).casefold() for number in range(states.size)]
 
 

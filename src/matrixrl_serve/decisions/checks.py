@@ -90,7 +90,7 @@ def checked_outcome(problem: ServedProblem, episode: EpisodeState, step: int, gi
         return Told(state, action, reward, None, terminated=True)
     following = after
     if given["next_state"] is not None:
-        following = problem.states.encode("next_state", given["next_state"])
+        following = problem.state("next_state", given["next_state"])
     if following is None:
         fail("next_state", "must be given", "nothing", "Give the state after the step, or terminated = true.")
     if after is not None and following != after:
@@ -104,7 +104,7 @@ def _state(problem: ServedProblem, known: Step, given: Any) -> int:
         if known.state is None:
             fail("state", "must be given for a step that was not asked for", "nothing", "Give the state before it.")
         return known.state
-    state = problem.states.encode("state", given)
+    state = problem.state("state", given)
     if known.state is not None and state != known.state:
         raise Conflict(f"state must be {problem.states.decode(known.state)!r}, as the step was asked for")
     return state
@@ -116,7 +116,7 @@ def _action(problem: ServedProblem, known: Step, step: int, state: int, given: A
         if answered is None:
             fail("action", "must be given: the service did not choose it", "nothing", "Report the action played.")
         return answered
-    action = problem.actions.encode("action", given)
+    action = problem.action("action", given)
     declared = problem.allowed_at(state, step)
     if declared is not None and not declared[action]:
         fail("action", "must be one that the problem file allows in the state", given, "Correct one of them.")

@@ -141,7 +141,7 @@ class Decisions:
         with self._lock:
             episode, problem = self._memory.find(name), self.problem
             number = step_to_ask(episode, step, key, problem.horizon)
-            at = problem.states.encode("state", state)
+            at = problem.state("state", state)
             among = narrowed(problem, at, number, allowed)
             listed = None if among is None else tuple(np.flatnonzero(among).tolist())
             known = episode.steps[number].asked if number < len(episode.steps) else None

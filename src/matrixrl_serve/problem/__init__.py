@@ -2,6 +2,5 @@
 
 from matrixrl_serve.problem.file import MODES, Mode, ProblemFile, read_problem
 from matrixrl_serve.problem.served import LOGGED, ServedProblem
-from matrixrl_serve.problem.spaces import Space
 
-__all__ = ["LOGGED", "MODES", "Mode", "ProblemFile", "ServedProblem", "Space", "read_problem"]
+__all__ = ["LOGGED", "MODES", "Mode", "ProblemFile", "ServedProblem", "read_problem"]

@@ -14,8 +14,8 @@ from matrixrl.features import Features, one_hot
 from matrixrl.problems import Task
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.references import is_reference
+from matrixrl.spaces import read_space
 from matrixrl_serve.problem.file import ProblemFile
-from matrixrl_serve.problem.spaces import read_space
 
 __all__ = ["LOGGED", "ServedProblem"]
 
@@ -56,8 +56,10 @@ class ServedProblem:
 
     def __init__(self, file: ProblemFile) -> None:
         self.file = file
-        self.states, self.actions = read_space("states", file.states), read_space("actions", file.actions)
-        self.start = None if file.start is None else self.states.encode("start", file.start)
+        self.states, self.actions = (
+            read_space(name, getattr(file, name), as_objects=True) for name in ("states", "actions")
+        )
+        self.start = None if file.start is None else self.state("start", file.start)
         if file.default_reward is not None and file.time_out is None:
             fail("default_reward", "needs a time_out", file.default_reward, "Add time_out = seconds.")
         self._settings = _checked_settings(file.settings)
@@ -70,6 +72,14 @@ class ServedProblem:
             fail("promote", rule, "no start", "Add start = ….")
         if file.default_reward is not None:
             self.agent().problem.reward(file.default_reward)
+
+    def state(self, argument: str, given: Any) -> int:
+        """Return the number of a state, or refuse what is none under the name of an argument."""
+        return self.states.encode(argument, given, "See the problem file.")
+
+    def action(self, argument: str, given: Any) -> int:
+        """Return the number of an action, likewise."""
+        return self.actions.encode(argument, given, "See the problem file.")
 
     @property
     def horizon(self) -> int:
@@ -185,7 +195,7 @@ class ServedProblem:
             fail(argument, "must be a list of at least one action", shown(given), "Leave it out to allow all.")
         mask = np.zeros(self.actions.size, dtype=np.bool_)
         for number, action in enumerate(given):
-            mask[self.actions.encode(f"{argument}[{number}]", action)] = True
+            mask[self.action(f"{argument}[{number}]", action)] = True
         return mask
 
     def _incumbent(self) -> IntArray | None:
@@ -202,7 +212,7 @@ class ServedProblem:
             if len(row) != n_states:
                 rule = f"must have one action for each of the {n_states} states"
                 fail("incumbent", rule, f"{len(row)}", "Give a list, or one list for each stage.")
-            table[h, :n_states] = [self.actions.encode(f"incumbent[{s}]", action) for s, action in enumerate(row)]
+            table[h, :n_states] = [self.action(f"incumbent[{s}]", action) for s, action in enumerate(row)]
         full = np.broadcast_to(table, (self.horizon, self.task.n_states)).copy()
         if self.task.allowed is not None:
             for h in range(self.horizon):

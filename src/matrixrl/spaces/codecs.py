@@ -1,51 +1,30 @@
-"""Finite spaces: each element of a space (a number, an array, a tuple, a dictionary) has one whole number.
+"""Codecs: each element of a finite space (a number, an array, a tuple, a dictionary) has one whole number.
 
 An element with several parts is a number with one digit for each part, in mixed radix. The first part is the most
-significant digit, as in NumPy's order of array entries. `codec_of` reads a Gymnasium space, `codec_from` a description.
+significant digit, as in NumPy's order of array entries.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail, index, shown
-from matrixrl.errors import InvalidInput
 
-__all__ = [
-    "BOUNDS",
-    "LARGEST_SPACE",
-    "ArrayCodec",
-    "BoxCodec",
-    "Codec",
-    "DiscreteCodec",
-    "TupleCodec",
-    "codec_from",
-    "codec_of",
-    "control_codec",
-    "space_remedy",
-]
+__all__ = ["LARGEST_SPACE", "ArrayCodec", "BoxCodec", "Codec", "DiscreteCodec", "TupleCodec"]
 
 LARGEST_SPACE = 10**7
 """Largest number of states or actions that are numbered: plans and rewards have an entry for each of them."""
 
-_DEEPEST = 8  # levels of Tuple and Dict inside each other, which the header of a file must hold
-_MOST_PARTS = 4096  # entries of all arrays together, likewise
-_FINITE = "Discrete, MultiDiscrete, MultiBinary, or a Tuple or Dict of them"
 _FINEST = 4097  # grid points along one continuous number
 _SLACK = 1e-6  # share of the range by which a continuous number may lie outside of its bounds, from rounding
-BOUNDS = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
-"""What to do about continuous actions without bounds."""
 
 
 class Codec(ABC):
@@ -94,6 +73,22 @@ class Codec(ABC):
         """
         digits = np.stack(np.unravel_index(numbers, self.sizes), axis=1)
         return np.asarray(digits + np.array(self.firsts))
+
+    def columns(
+        self, numbers: NDArray[np.integer[Any]], text: Callable[[Any], str] | None = None
+    ) -> list[NDArray[Any]]:
+        """Return one column (n,) for each part of elements (n,), with the names of parts that have names.
+
+        Args:
+            numbers: Numbers of the elements.
+            text: Function by which names are written, such as `cell_text`; by default they are as they were given.
+        """
+        del text
+        return list(self.cells(numbers).T)
+
+    def leaf(self, part: int) -> tuple[Codec, int]:
+        """Return the codec that a part belongs to, and the number of the part there."""
+        return self, part
 
     def digits(self, part: int, cells: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the digits of values (n,) of a part, and which of them it can have: (n,) and (n,)."""
@@ -160,7 +155,7 @@ class ArrayCodec(Codec):
     sizes: tuple[int, ...]
     firsts: tuple[int, ...]
     shape: tuple[int, ...]
-    dtype: str = "int64"
+    dtype: str = field(default="int64", compare=False)
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         try:
@@ -303,32 +298,55 @@ class TupleCodec(Codec):
         return list(zip(range(len(self.parts)) if self.keys is None else self.keys, self.parts, strict=True))
 
     def names(self, name: str) -> list[str]:
-        return [one for label, part in self._labelled for one in part.names(f"{name}[{label!r}]")]
+        return [one for label, part in self._labelled for one in part.names(self._part_name(name, label))]
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of a tuple, a list or a vector, or of a dictionary with its keys in any order."""
+        found = 0
+        for (label, part), one in zip(self._labelled, self._values(name, value, remedy), strict=True):
+            if isinstance(one, (bool, np.bool_)) and part == DiscreteCodec(2):  # flags are often given as such
+                one = int(one)
+            found = found * part.size + part.encode(self._part_name(name, label), one, remedy)
+        return found
+
+    def _values(self, name: str, value: Any, remedy: str) -> Sequence[Any]:
+        """Return the parts of an element in their order, or refuse what is none."""
         if self.keys is None:
             value = list(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
             if not isinstance(value, (tuple, list)) or len(value) != len(self.parts):
                 fail(name, f"must be a tuple of {len(self.parts)} parts", shown(value), remedy)
-        else:
-            wanted = ", ".join(map(repr, self.keys))
-            if not isinstance(value, Mapping):
-                fail(name, f"must be a dictionary with the keys {wanted}", shown(value), remedy)
-            if len(value) != len(self.keys) or any(key not in value for key in self.keys):
-                fail(name, f"must have the keys {wanted}", f"the keys {shown(list(value))}", remedy)
-        found = 0
-        for label, part in self._labelled:
-            one = value[label]
-            if isinstance(one, (bool, np.bool_)) and part == DiscreteCodec(2):  # flags are often given as such
-                one = int(one)
-            found = found * part.size + part.encode(f"{name}[{label!r}]", one, remedy)
-        return found
+            return value
+        wanted = ", ".join(map(repr, self.keys))
+        if not isinstance(value, Mapping):
+            fail(name, f"must be a dictionary with the keys {wanted}", shown(value), remedy)
+        if len(value) != len(self.keys) or any(key not in value for key in self.keys):
+            fail(name, f"must have the keys {wanted}", f"the keys {shown(list(value))}", remedy)
+        return [value[key] for key in self.keys]
+
+    def _part_name(self, name: str, label: str | int) -> str:
+        return f"{name}[{label!r}]"
 
     def decode(self, number: int) -> Any:
         digits = _digits(number, [part.size for part in self.parts])
         values = tuple(part.decode(digit) for part, digit in zip(self.parts, digits, strict=True))
         return values if self.keys is None else dict(zip(self.keys, values, strict=True))
+
+    def columns(
+        self, numbers: NDArray[np.integer[Any]], text: Callable[[Any], str] | None = None
+    ) -> list[NDArray[Any]]:
+        digits = np.unravel_index(numbers, [part.size for part in self.parts]) if self.parts else ()
+        return [one for part, digit in zip(self.parts, digits, strict=True) for one in part.columns(digit, text)]
+
+    def leaf(self, part: int) -> tuple[Codec, int]:
+        for one in self.parts:
+            if part < len(one.sizes):
+                return one.leaf(part)
+            part -= len(one.sizes)
+        raise IndexError(part)
+
+    def rule(self, part: int) -> str:
+        leaf, own = self.leaf(part)
+        return leaf.rule(own)
 
     def __str__(self) -> str:
         if self.keys is None:
@@ -349,104 +367,3 @@ def _digits(number: int, sizes: Sequence[int]) -> list[int]:
         rest, digit = divmod(rest, size)
         digits.append(digit)
     return digits[::-1]
-
-
-def codec_of(part: str, space: spaces.Space[Any]) -> Codec:
-    """Return the codec of a finite Gymnasium space; `part`, "observation" or "action", is named in messages.
-
-    >>> codec_of("observation", spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)])).size
-    12
-    """
-    argument = f"{part}_space"
-    codec = _codec(argument, part, space, space, depth=0)
-    if len(codec.sizes) > _MOST_PARTS:
-        fail(argument, f"must have at most {_MOST_PARTS:,} parts", f"{len(codec.sizes):,}", space_remedy(part, space))
-    if codec.size > LARGEST_SPACE:
-        count = f"{codec.size:,}" if codec.size < 10**15 else f"about 10^{len(str(codec.size)) - 1}"
-        rule = f"must have at most {LARGEST_SPACE:,} elements to be numbered"
-        fail(argument, rule, f"{shown(space)}, with {count} elements", space_remedy(part, space))
-    return codec
-
-
-def control_codec(actions: spaces.Space[Any]) -> Codec:
-    """Return the codec of discrete actions, or of continuous ones with bounds."""
-    if not isinstance(actions, spaces.Box) or not np.issubdtype(actions.dtype, np.floating):
-        return codec_of("action", actions)
-    if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
-        fail("action_space", "must have bounds if actions are continuous", shown(actions), BOUNDS)
-    dtype = "float32" if actions.dtype == np.float32 else "float64"
-    codec = BoxCodec.of(actions.low.ravel().tolist(), actions.high.ravel().tolist(), actions.shape, dtype)
-    if not codec.n_entries >= 1 or codec.levels < 3:
-        rule = "must have 1 to 14 continuous numbers"
-        fail("action_space", rule, shown(actions), "Leave out parts of it, or use deep RL.")
-    return codec
-
-
-def _codec(name: str, part: str, whole: spaces.Space[Any], space: Any, *, depth: int) -> Codec:
-    """Return the codec of a space, which is a part of the space `whole`; `name` is its name in messages."""
-    if depth > _DEEPEST:
-        fail(name, f"must not have Tuple and Dict in more than {_DEEPEST} levels", shown(whole), "Flatten it.")
-    if isinstance(space, spaces.Discrete):
-        return DiscreteCodec(int(space.n), int(space.start))
-    if isinstance(space, (spaces.MultiBinary, spaces.MultiDiscrete)):
-        ranges = (space.nvec, space.start) if isinstance(space, spaces.MultiDiscrete) else (2, 0)
-        counts, firsts = (tuple(np.broadcast_to(n, space.shape).ravel().tolist()) for n in ranges)
-        return ArrayCodec(counts, firsts, space.shape, str(space.dtype))
-    if isinstance(space, (spaces.Tuple, spaces.Dict)):
-        items = dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else space.spaces
-        for key in items:
-            if type(key) not in (str, int):
-                fail(name, "must have texts or whole numbers as keys", shown(key), "Rename it.")
-        parts = tuple(_codec(f"{name}[{k!r}]", part, whole, one, depth=depth + 1) for k, one in items.items())
-        return TupleCodec(parts, None if isinstance(space, spaces.Tuple) else tuple(items))
-    fail(name, f"must be finite: {_FINITE}", shown(space), space_remedy(part, whole))
-
-
-def space_remedy(part: str, space: spaces.Space[Any]) -> str:
-    """Return the sentence that says how to make a space of states or actions one that agents can use.
-
-    >>> space_remedy("action", spaces.Box(-1.0, 1.0, (1,)))
-    'Wrap it in matrixrl.envs.GridActions, which offers a grid of actions.'
-    """
-    if part == "action" and isinstance(space, spaces.Box):
-        return "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
-    wrapper = f"gymnasium.wrappers.Transform{part.capitalize()}"
-    fewer = f"number fewer with {wrapper}(env, function, gymnasium.spaces.Discrete(n))."
-    if part == "action":
-        return f"Leave out or coarsen parts of it, or {fewer}"
-    vectors = "Wrap it in gymnasium.wrappers.FlattenObservation, which gives vectors, for KernelMatrixRL"
-    return f"{vectors}, give features with a FunctionalTask, or {fewer}"
-
-
-def codec_from(data: Any) -> Codec:
-    """Return the codec that `Codec.description` described, from a file that need not be trusted.
-
-    The space is made again and read as any other, and must then have the same description.
-
-    >>> str(codec_from(DiscreteCodec(4).description()))
-    'Discrete(4)'
-    """
-    try:
-        space = _space_from(data)
-        codec = control_codec(space) if isinstance(space, spaces.Box) else codec_of("saved", space)
-        same = json.dumps(codec.description(), sort_keys=True) == json.dumps(data, sort_keys=True)
-    except (AssertionError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError, InvalidInput):
-        same = False
-    if not same:
-        raise InvalidInput("a space must be described by its kind and its parts, as this version writes them")
-    return codec
-
-
-def _space_from(data: Any) -> spaces.Space[Any]:
-    """Return the Gymnasium space of a description; whatever is wrong with it raises some error."""
-    kind = data["kind"]
-    if kind == "discrete":
-        return spaces.Discrete(data["count"], start=data["first"])
-    if kind == "array":
-        counts, firsts = (np.array(data[name]).reshape(data["shape"]) for name in ("sizes", "firsts"))
-        return spaces.MultiDiscrete(counts, dtype=np.dtype(data["dtype"]).type, start=firsts)
-    if kind == "box":
-        low, high = (np.array(data[name], dtype=data["dtype"]).reshape(data["shape"]) for name in ("low", "high"))
-        return spaces.Box(low, high, dtype=np.dtype(data["dtype"]).type)
-    parts, keys = [_space_from(part) for part in data["parts"]], data["keys"]
-    return spaces.Tuple(parts) if keys is None else spaces.Dict(OrderedDict(zip(keys, parts, strict=True)))

@@ -370,15 +370,15 @@ def test_what_a_narrow_request_gives_up_is_in_the_regret_bound_and_no_certificat
     allowed = np.flatnonzero(agent.algorithm.frame.allowed[:, 1]).tolist()
     episode.act(1, allowed=allowed)  # nothing less than what is declared
     assert agent.guarantee
-    worst = min(allowed, key=lambda a: agent.action_tables(agent.plan_ahead()).upper[0, 1, a])
+    worst = min(allowed, key=lambda a: agent.action_tables(agent.plan_ahead()).scores[0, 1, a])
     assert episode.act(1, allowed=[worst]) == worst
     agent.save(tmp_path / "narrowed")
     for one in (agent, MatrixRL.load(tmp_path / "narrowed", agent.problem.env)):
         open_one = one.open_episodes[0]
         assert open_one.act(1, allowed=[worst]) == worst  # the same answer, also after a file
-        shortfall = np.ptp(one.action_tables(one.plan_ahead()).upper[0, 1, allowed])
+        shortfall = 2.0 * np.ptp(one.action_tables(one.plan_ahead()).scores[0, 1, allowed])  # rewards between -1 and 1
         open_one.observe(1, worst, float(one.problem.finite_task.reward[1, worst]), 0)
-        left = 2.0 * float(one.algorithm.advice().values[0, 1, 0])  # rewards between -1 and 1
+        left = 2.0 * float(one.algorithm.advice().values[0, 1, 0])
         open_one.end()  # after one step: all that was expected of the others is missing
         assert one.bound().gaps == pytest.approx(shortfall + left)
         assert shortfall > 0.0

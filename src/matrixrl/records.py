@@ -83,6 +83,7 @@ class Steps:
         next_states: (B, k, …) States after each step.
         ended: (B, k) Whether the environment terminated the episode with this step.
         taken: (B, k) Whether the step was taken; False after the end of an episode.
+        outcomes: (B, k) Outcome of each step of a problem with known dynamics, counted from 0; None for other problems.
     """
 
     states: NDArray[Any]
@@ -91,6 +92,7 @@ class Steps:
     next_states: NDArray[Any]
     ended: BoolArray
     taken: BoolArray
+    outcomes: IntArray | None = None
 
     @classmethod
     def of(
@@ -101,6 +103,7 @@ class Steps:
         next_states: NDArray[Any],
         ended: NDArray[Any] | None = None,
         taken: NDArray[Any] | None = None,
+        outcomes: NDArray[Any] | None = None,
     ) -> Steps:
         """Return steps of arrays in the types of `Steps`; by default, all were taken and none ended the episode."""
         actions = np.asarray(actions)
@@ -112,6 +115,7 @@ class Steps:
             np.asarray(next_states),
             no if ended is None else np.asarray(ended, dtype=np.bool_),
             yes if taken is None else np.asarray(taken, dtype=np.bool_),
+            None if outcomes is None else np.asarray(outcomes),
         )
 
     @property
@@ -121,7 +125,7 @@ class Steps:
 
     def cut(self, length: int) -> Steps:
         """Return the first `length` steps."""
-        return Steps(*(array[:, :length] for array in self._arrays()))
+        return Steps(*(array if array is None else array[:, :length] for array in self._arrays()))
 
     def padded(self, length: int, *, before: bool = False) -> Steps:
         """Return `length` steps, with some that were not taken after these, or before them."""
@@ -133,10 +137,10 @@ class Steps:
             nothing = np.zeros((array.shape[0], missing, *array.shape[2:]), dtype=array.dtype)
             return np.concatenate([nothing, array] if before else [array, nothing], axis=1)
 
-        return Steps(*(pad(array) for array in self._arrays()))
+        return Steps(*(array if array is None else pad(array) for array in self._arrays()))
 
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
-        return self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken
+    def _arrays(self) -> tuple[NDArray[Any] | None, ...]:
+        return self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken, self.outcomes
 
 
 class Bounds(NamedTuple):

@@ -13,14 +13,14 @@ import numpy as np
 from matrixrl.checks import choice, fail, integer, shown
 from matrixrl.logs.minari_data import PREFIX, minari_table, open_minari
 from matrixrl.logs.rows import Columns, LogRows
-from matrixrl.logs.step_log import NAMES, StepLog
+from matrixrl.logs.step_log import StepLog
 from matrixrl.logs.table import VECTORS, LogTable, open_table
 from matrixrl.problems import Problem
 
 __all__ = ["ROLES", "CheckedLog", "LogPlan", "log_digest", "read_log"]
 
-ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminated", "truncated")
-"""What a column of a log can be."""
+ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminated", "truncated", "outcome")
+"""What a column of a log can be; an outcome, in a log of a problem with known dynamics."""
 
 _NEEDED = ("state", "action", "reward")
 _USUAL: dict[str, tuple[str, ...]] = {
@@ -34,6 +34,7 @@ _USUAL: dict[str, tuple[str, ...]] = {
         *("next_states", "next_observations", "new_state", "next_state_id"),
     ),
     "terminated": ("terminated", "terminal", "is_terminal", "terminals", "termination", "terminations"),
+    "outcome": ("outcome", "outcomes", "w"),
     "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts", "is_truncated"),
 }
 _UNCLEAR = ("done", "dones", "is_done")
@@ -77,7 +78,8 @@ class LogPlan:
     def __str__(self) -> str:
         steps, episodes = _count(self.n_steps, "step"), _count(self.n_episodes, "episode")
         lines = [f"{self.source}: {steps} of {episodes}"]
-        lines += [_line(role.replace("_", " "), self._taken(role)) for role in ROLES]
+        roles = [role for role in ROLES if role != "outcome" or role in self.columns]
+        lines += [_line(role.replace("_", " "), self._taken(role)) for role in roles]
         lines.append(_line("ignored", ", ".join(map(repr, self.ignored)) or "nothing"))
         late = f"{_count(self.n_late, 'episode')} after the first stage"
         lines.append(_line("begin", late if self.n_late else "all episodes at the first stage"))
@@ -148,7 +150,7 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
         source = open_minari(log.removeprefix(PREFIX))
     else:
         source = minari_table(log) if hasattr(type(log), "iterate_episodes") else open_table(log)
-    chosen = _choose_columns(source, columns)
+    chosen = _choose_columns(source, columns, has_outcomes=problem.task.dynamics is not None)
     rows = LogRows(source, chosen, problem)
     steps, number, left_out, selection = rows.form_episodes(first_step)
     if not steps.n_steps:
@@ -179,7 +181,7 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
 def log_digest(log: StepLog, names: list[str]) -> bytes:
     """Return the SHA-256 digest of the steps of a log and the names of its episodes, in which numbers are floats."""
     found = hashlib.sha256()
-    for name in NAMES:
+    for name in log.names:
         array = getattr(log, name)
         array = np.ascontiguousarray(array, dtype=np.float64 if array.dtype.kind == "f" else np.int64)
         found.update(f"{name} {array.dtype} {array.shape};".encode())
@@ -188,7 +190,7 @@ def log_digest(log: StepLog, names: list[str]) -> bytes:
     return found.digest()
 
 
-def _choose_columns(source: LogTable, given: Any) -> Columns:
+def _choose_columns(source: LogTable, given: Any, *, has_outcomes: bool) -> Columns:
     """Return the columns of each role, as the caller names them (None leaves out a role) or by their usual names."""
     if given is not None and not isinstance(given, Mapping):
         remedy = "Such as {'state': 's', 'action': 'a'}."
@@ -198,10 +200,11 @@ def _choose_columns(source: LogTable, given: Any) -> Columns:
             rule = "must be left out for a Minari data set, which names its own"
             fail("columns", rule, shown(given), "Leave it out.")
         return dict(source.roles)
-    named = {choice("a role in columns", role, ROLES): _named(source, role, n) for role, n in (given or {}).items()}
+    roles = [role for role in ROLES if role != "outcome" or has_outcomes]
+    named = {choice("a role in columns", role, roles): _named(source, role, n) for role, n in (given or {}).items()}
     found = {role: names for role, names in named.items() if names}
     left = [column for column in source.columns if not any(column in names for names in found.values())]
-    for role in ROLES:
+    for role in roles:
         if role not in named and (names := _guess(source, role, left)):
             found[role] = names
     for role in _NEEDED:

@@ -72,8 +72,15 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> dict[str, ND
         **following,
         "terminated": seen.ended,
         "truncated": last & ~seen.ended,
+        **_outcomes(seen, problem),
         "source": np.where(np.repeat(logged, seen.lengths), "log", "played"),
     }
+
+
+def _outcomes(seen: StepLog, problem: Problem) -> dict[str, NDArray[Any]]:
+    """Return the column of outcomes of a problem with known dynamics."""
+    dynamics = problem.task.dynamics
+    return {} if dynamics is None or seen.outcomes is None else {"outcome": dynamics.outcomes[seen.outcomes]}
 
 
 def _cells(role: str, numbers: NDArray[Any], problem: Problem) -> dict[str, NDArray[Any]]:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask, read_continuous
+from matrixrl.problems.dynamics import Dynamics, KnownDynamics, OutcomeMDP
 from matrixrl.problems.fingerprint import differing_fields, fingerprint, fingerprint_of_features
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task, draw_start
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
@@ -35,12 +36,15 @@ if TYPE_CHECKING:
 __all__ = [
     "ContinuousTask",
     "DenseTransitions",
+    "Dynamics",
     "EmbeddedMDP",
     "FactoredTransitions",
     "FiniteMDP",
     "FunctionalTask",
+    "KnownDynamics",
     "Layout",
     "MDPEnv",
+    "OutcomeMDP",
     "Problem",
     "ProblemOptions",
     "RegretEvaluator",

@@ -1,0 +1,108 @@
+"""Bounds on Q from counts of the outcomes of known dynamics, for B replicas (docs/proofs.md, section 19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+
+import numpy as np
+
+from matrixrl.compilation import loop_array
+from matrixrl.core.backup import ValueBounds
+from matrixrl.core.likelihood.bounds import LikelihoodBounds
+from matrixrl.core.likelihood.kl_ball import extreme_means
+from matrixrl.linalg import SeenRows
+from matrixrl.problems import Dynamics
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["OutcomeBounds"]
+
+
+class OutcomeBounds(ValueBounds):
+    r"""Bounds on \(\sum_w p(w)\,(g(s, a, w) + V(f(s, a, w)))\) over the laws p that counts of outcomes leave possible.
+
+    Args:
+        dynamics: The functions f and g, with unit rewards.
+        law: Laws of the groups, with the radii around them; its outcomes are those of the dynamics.
+        wanted: (B, A, S) Pairs whose bounds are needed; all if None.
+    """
+
+    is_normalised = True  # a mean of values in their range is in their range
+
+    def __init__(self, dynamics: Dynamics, law: LikelihoodBounds, wanted: BoolArray | None = None) -> None:
+        self.dynamics, self.law, self._wanted = dynamics, law, wanted
+        self.n_replicas, self.empty = law.n_replicas, law.empty
+        # What rewards may be without their outcomes; no bound is computed from them.
+        self.most, self.least = np.ones(dynamics.laws.shape), np.zeros(dynamics.laws.shape)
+
+    def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
+        law = self.law
+        return self._means(values, sign, *((law.upper, law.top) if sign > 0 else (law.lower, None)), with_reward=True)
+
+    def any_q(self, values: FloatArray | None, *, sign: float = 1.0, clip: bool = False) -> FloatArray:
+        del clip  # a mean of values is in their range
+        return self._means(values, sign, self.law.lower, None, with_reward=True)
+
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
+        return self._means(values, sign, self.law.lower, None, with_reward=False)
+
+    def restricted(self, pairs: BoolArray) -> OutcomeBounds:
+        """Return the same bounds for some pairs (B, A, S); those of others are the extreme ones."""
+        return OutcomeBounds(self.dynamics, self.law, pairs)
+
+    @cached_property
+    def _rows(self) -> tuple[SeenRows, IntArray]:
+        """The laws of all wanted pairs whose law has data, each with the entries of its law, and the places of these.
+
+        A row has the number b·A·S + pair.
+        """
+        law, n_pairs = self.law, self.dynamics.laws.size
+        groups = self.dynamics.laws.ravel()
+        place = np.full(self.n_replicas * law.n_groups, -1)
+        place[law.seen.ids] = np.arange(len(law.seen.ids))
+        if self._wanted is None:
+            ids = np.arange(self.n_replicas * n_pairs)
+        else:
+            ids = np.flatnonzero(np.broadcast_to(self._wanted, (self.n_replicas, *self.dynamics.laws.shape)))
+        replica, pair = np.divmod(ids, n_pairs)
+        places = place[replica * law.n_groups + groups[pair]]
+        ids, places = ids[places >= 0], places[places >= 0]
+        return law.seen.repeated(places, ids), places
+
+    def _means(
+        self, values: FloatArray | None, sign: float, epsilon: FloatArray, top: FloatArray | None, *, with_reward: bool
+    ) -> FloatArray:
+        """Return the extreme means of all pairs (B, A, S): the extreme value of any outcome where a law has no data."""
+        dynamics, n = self.dynamics, self.n_replicas
+        if values is None:
+            worth = np.zeros((n, *dynamics.next_states.shape))
+        else:
+            worth = values[:, dynamics.next_states]
+        if with_reward:
+            worth = worth + dynamics.rewards
+        ends = worth.max(axis=3) if sign > 0 else worth.min(axis=3)
+        flat, (rows, places) = ends.ravel(), self._rows
+        entries = worth.reshape(len(flat), -1)[rows.ids[rows.places], rows.outcomes]
+        of_top = None if top is None else top[places]
+        flat[rows.ids] = extreme_means(rows, entries, flat[rows.ids], epsilon[places], sign, of_top)
+        return flat.reshape(ends.shape)
+
+    def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
+        from matrixrl.core.compiled import outcomes  # imports numba, which takes half a second
+
+        law = self.law
+        lists = law.as_lists(*((law.upper, law.top) if sign > 0 else (law.lower, None)))
+        return partial(outcomes.fill_plan, sign, lists, *self._tables)
+
+    def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None] | None:
+        from matrixrl.core.compiled import outcomes
+
+        return partial(outcomes.policy_values, sign, self.law.as_lists(self.law.lower), *self._tables)
+
+    @property
+    def _tables(self) -> tuple[IntArray, FloatArray, IntArray]:
+        """Next states and unit rewards (A·S, W), and laws (A·S,), as compiled loops take them."""
+        n_pairs = self.dynamics.laws.size
+        following = loop_array(self.dynamics.next_states.reshape(n_pairs, -1))
+        return following, loop_array(self.dynamics.rewards.reshape(n_pairs, -1)), self.dynamics.laws.ravel()

@@ -83,7 +83,8 @@ class Steps:
         next_states: (B, k, …) States after each step.
         ended: (B, k) Whether the environment terminated the episode with this step.
         taken: (B, k) Whether the step was taken; False after the end of an episode.
-        outcomes: (B, k) Outcome of each step of a problem with known dynamics, counted from 0; None for other problems.
+        outcomes: (B, k) Outcome of each step of a problem with known dynamics, counted from 0, −1 where it was not seen
+            and does not matter; None for other problems.
     """
 
     states: NDArray[Any]

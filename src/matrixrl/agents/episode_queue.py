@@ -214,8 +214,8 @@ class EpisodeQueue:
             actions = np.arange(self._agent.problem.task.n_actions)
             arrays["advised_among"] = np.array([np.isin(actions, one.among or ()) for one in questions])
         if any(e.stage for e in episodes):
-            known = self._agent.problem.task.dynamics is not None
-            for name in (*_STEPS, *[_OUTCOMES] * known):
+            has_outcomes = self._agent.problem.task.dynamics is not None
+            for name in (*_STEPS, *[_OUTCOMES] * has_outcomes):
                 arrays[name] = np.array([value for e in episodes for value in getattr(e.data, name)])
         stored = {f"{number}_{name}": table for name, known in tables.items() for number, table in known.values()}
         return arrays, stored, [dict(plan) for plan in plans]
@@ -246,7 +246,8 @@ class EpisodeQueue:
                 action = problem.saved_action("action", own["actions"][k], episode.stage)
                 earned, outcome = problem.reward(float(own["rewards"][k])), None
                 if problem.task.dynamics is not None:
-                    value = problem.task.dynamics.outcomes[own[_OUTCOMES][k]]
+                    number = int(own[_OUTCOMES][k])
+                    value = None if number < 0 else problem.task.dynamics.outcomes[number]
                     outcome = problem.outcome(state, action, earned, following, value)
                 episode.data.append(state, action, earned, following, False, outcome)
             episode.data.terminated = row["terminated"]
@@ -285,7 +286,7 @@ class EpisodeQueue:
             and among.dtype == np.bool_
             and outcomes.dtype == np.int64
             and outcomes.shape == (0 if dynamics is None else n_steps,)
-            and (dynamics is None or bool(((outcomes >= 0) & (outcomes < dynamics.n_outcomes)).all()))
+            and (dynamics is None or bool(((outcomes >= -1) & (outcomes < dynamics.n_outcomes)).all()))
         )
         if not fits:
             raise InvalidInput("the open episodes must have one entry for each of them, each step and each question")

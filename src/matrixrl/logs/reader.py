@@ -19,8 +19,9 @@ from matrixrl.problems import Problem
 
 __all__ = ["ROLES", "CheckedLog", "LogPlan", "log_digest", "read_log"]
 
-ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminated", "truncated", "outcome")
-"""What a column of a log can be; an outcome, in a log of a problem with known dynamics."""
+ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminated", "truncated")
+"""What a column of a log can be."""
+_OUTCOME = "outcome"  # of a problem with known dynamics
 
 _NEEDED = ("state", "action", "reward")
 _USUAL: dict[str, tuple[str, ...]] = {
@@ -78,7 +79,7 @@ class LogPlan:
     def __str__(self) -> str:
         steps, episodes = _count(self.n_steps, "step"), _count(self.n_episodes, "episode")
         lines = [f"{self.source}: {steps} of {episodes}"]
-        roles = [role for role in ROLES if role != "outcome" or role in self.columns]
+        roles = [*ROLES, *[_OUTCOME] * (_OUTCOME in self.columns)]
         lines += [_line(role.replace("_", " "), self._taken(role)) for role in roles]
         lines.append(_line("ignored", ", ".join(map(repr, self.ignored)) or "nothing"))
         late = f"{_count(self.n_late, 'episode')} after the first stage"
@@ -200,7 +201,7 @@ def _choose_columns(source: LogTable, given: Any, *, has_outcomes: bool) -> Colu
             rule = "must be left out for a Minari data set, which names its own"
             fail("columns", rule, shown(given), "Leave it out.")
         return dict(source.roles)
-    roles = [role for role in ROLES if role != "outcome" or has_outcomes]
+    roles = [*ROLES, *[_OUTCOME] * has_outcomes]
     named = {choice("a role in columns", role, roles): _named(source, role, n) for role, n in (given or {}).items()}
     found = {role: names for role, names in named.items() if names}
     left = [column for column in source.columns if not any(column in names for names in found.values())]
@@ -217,7 +218,7 @@ def _choose_columns(source: LogTable, given: Any, *, has_outcomes: bool) -> Colu
     for column in used:
         if used.count(column) > 1:
             fail("columns", "must name a column once", f"{column!r} for two roles", "Name another column.")
-    return {role: found[role] for role in ROLES if role in found}
+    return {role: found[role] for role in roles if role in found}
 
 
 def _named(source: LogTable, role: str, given: Any) -> tuple[str, ...]:

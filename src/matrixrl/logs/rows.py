@@ -163,8 +163,8 @@ class LogRows:
         steps = self.states[kept], self.actions[kept], self.rewards[kept], next_states[kept]
         reported = self.outcomes[kept]
         found = problem.task.dynamics.find(steps, reported, SAME_REWARD * problem.task.unit)
-        if (at := _first(found < 0)) is not None:
-            value = None if reported[at] < 0 else problem.task.dynamics.outcomes[reported[at]]
+        if (at := _first(found == -2)) is not None:
+            value = None if reported[at] < 0 else problem.task.dynamics.outcomes[reported[at]].item()
             state, action, reward, following = (array[at].item() for array in steps)
             try:
                 problem.outcome(state, action, reward, following, value)

@@ -185,7 +185,7 @@ class SeenLog:
         elif isinstance(task, FunctionalTask):
             state = task.state_dtype
         stage = np.min_scalar_type(task.horizon)
-        outcomes = {} if task.dynamics is None else {_OUTCOMES: np.min_scalar_type(task.dynamics.n_outcomes - 1)}
+        outcomes = {} if task.dynamics is None else {_OUTCOMES: np.min_scalar_type(-task.dynamics.n_outcomes)}
         return {
             "states": state,
             "actions": np.min_scalar_type(self._problem.actions.size - 1),

@@ -78,9 +78,11 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> dict[str, ND
 
 
 def _outcomes(seen: StepLog, problem: Problem) -> dict[str, NDArray[Any]]:
-    """Return the column of outcomes of a problem with known dynamics."""
+    """Return the column of outcomes of a problem with known dynamics; one that was not seen is masked."""
     dynamics = problem.task.dynamics
-    return {} if dynamics is None or seen.outcomes is None else {"outcome": dynamics.outcomes[seen.outcomes]}
+    if dynamics is None or seen.outcomes is None:
+        return {}
+    return {"outcome": np.ma.masked_array(dynamics.outcomes[seen.outcomes], seen.outcomes < 0)}
 
 
 def _cells(role: str, numbers: NDArray[Any], problem: Problem) -> dict[str, NDArray[Any]]:

@@ -1,11 +1,11 @@
-"""Known dynamics with unknown noise: next state and reward are known functions of state, action and a random outcome."""
+"""Known dynamics, unknown noise: next state and reward are known functions of state, action and a random outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from matrixrl.checks import distributions, fail, flag, function, indices, integer, real_numbers, shaped, shown
+from matrixrl.errors import InvalidInput
 from matrixrl.problems.action_masks import read_masks
 from matrixrl.problems.finite import FiniteMDP
 from matrixrl.problems.stages import Stages
@@ -46,6 +47,37 @@ class Dynamics:
     rewards: FloatArray
     laws: IntArray
 
+    LIKE: ClassVar[dict[str, NDArray[Any]]] = {
+        "outcomes": np.empty(0),
+        "outcome_states": np.empty((0, 0, 0), dtype=np.int32),
+        "outcome_rewards": np.empty((0, 0, 0)),
+        "outcome_laws": np.empty((0, 0), dtype=np.int64),
+    }
+    """Names, types and numbers of axes of the arrays of `arrays`."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all tables as named arrays, for saving."""
+        tables = self.outcomes.astype(np.float64), self.next_states, self.rewards, self.laws
+        return dict(zip(self.LIKE, tables, strict=True))
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], n_states: int, n_actions: int, reward_range: tuple[float, float]
+    ) -> Dynamics:
+        """Return what `arrays` of a problem of these sizes returned, or raise `InvalidInput`."""
+        outcomes, following, rewards, laws = (arrays[name] for name in cls.LIKE)
+        low, high = reward_range
+        fits = (
+            following.shape == rewards.shape == (n_actions, n_states, len(outcomes))
+            and laws.shape == (n_actions, n_states)
+            and bool(((following >= 0) & (following < n_states)).all())
+            and bool(((rewards >= low) & (rewards <= high)).all())
+            and bool(((laws >= 0) & (laws < laws.size)).all())
+        )
+        if not fits or not len(outcomes):
+            raise InvalidInput("the tables of known dynamics must fit the states, actions and rewards")
+        return cls(_outcomes(outcomes), following, rewards, laws)
+
     @property
     def n_outcomes(self) -> int:
         """Number of outcomes W."""
@@ -72,7 +104,7 @@ class Dynamics:
         return found
 
     def find(self, steps: tuple[Any, ...], reported: IntArray, slack: float) -> IntArray:
-        """Return the outcomes of steps, −1 of one that no outcome, or more than one, explains: (n,).
+        """Return the outcomes of steps (n,); −1 if it was not reported and does not matter, −2 if none is found.
 
         Args:
             steps: States, actions, rewards and next states, each (n,).
@@ -85,7 +117,9 @@ class Dynamics:
             fits, known = self.fits(*(array[part] for array in steps), slack=slack), reported[part]
             is_reported = (known >= 0) & fits[np.arange(len(fits)), known]
             is_unique = (known < 0) & (fits.sum(axis=1) == 1)
-            found[part] = np.where(is_reported, known, np.where(is_unique, fits.argmax(axis=1), -1))
+            is_idle = (known < 0) & fits.all(axis=1) & ~self.matters[steps[1][part], steps[0][part]]
+            found[part] = np.where(is_reported, known, np.where(is_unique, fits.argmax(axis=1), -2))
+            found[part][is_idle & ~is_unique] = -1
         return found
 
     def number(self, value: Any) -> int:
@@ -94,7 +128,8 @@ class Dynamics:
         places = np.flatnonzero(self.outcomes == given) if given.shape == () else []
         if len(places) != 1:
             few = ", ".join(map(str, self.outcomes[:6].tolist())) + ", …" * (self.n_outcomes > 6)
-            fail("outcome", f"must be one of the {self.n_outcomes} outcomes {few}", shown(value), "List it in outcomes.")
+            rule = f"must be one of the {self.n_outcomes} outcomes {few}"
+            fail("outcome", rule, shown(value), "List it in outcomes.")
         return int(places[0])
 
 
@@ -138,7 +173,7 @@ class KnownDynamics(Task):
         InvalidInput: `step` leaves the states, answers differently when it is asked again, or an argument is invalid.
 
     >>> shop = KnownDynamics(
-    ...     lambda stock, order, demand: (max(stock + order - demand, 0), 4.0 * min(demand, stock + order) - 2.0 * order),
+    ...     lambda stock, order, demand: (max(stock + order - demand, 0), 4.0 * min(demand, stock + order) - 2 * order),
     ...     outcomes=4, n_states=6, n_actions=3, horizon=7, start=0, allowed=lambda stock: range(min(3, 6 - stock)),
     ... )
     >>> shop.dynamics.n_laws, shop.reward_range, shop.transition(2, 1, 3)
@@ -171,7 +206,10 @@ class KnownDynamics(Task):
             fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out for ask and tell.")
         if env is not None and law is not None:
             fail("law", "must be left out with env, in which episodes are played", shown(law), "Give one of the two.")
-        self.gym_spaces = _space("n_states", n_states, "states", states), _space("n_actions", n_actions, "actions", actions)
+        self.gym_spaces = (
+            _space("n_states", n_states, "states", states),
+            _space("n_actions", n_actions, "actions", actions),
+        )
         self.states: Codec = codec_of("observation", self.gym_spaces[0])
         self.actions: Codec = codec_of("action", self.gym_spaces[1])
         self.env = env

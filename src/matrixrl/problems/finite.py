@@ -206,9 +206,7 @@ class FiniteMDP(Described):
         """Gymnasium spaces of observations and of actions."""
         return spaces.Discrete(self.n_states), spaces.Discrete(self.task.n_own_actions)
 
-    def transition(
-        self, states: IntArray, actions: IntArray, uniforms: FloatArray
-    ) -> tuple[IntArray, IntArray | None]:
+    def transition(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> tuple[IntArray, IntArray | None]:
         """Return the next states (k,) that uniform numbers (k,) select, and the outcomes that lead there, if known."""
         return self.transitions.sample(states, actions, uniforms), None
 
@@ -342,9 +340,7 @@ class MDPEnv(gym.Env[Any, Any]):
         self._next_uniforms: FloatArray = np.empty(0)
         self._coins: FloatArray = np.empty(0)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode and return its first state; `seed`, if given, restarts the random stream."""
         super().reset(seed=seed, options=options)
         first, self._next_uniforms, self._coins = self.mdp.episode_draws(

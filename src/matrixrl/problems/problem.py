@@ -244,6 +244,8 @@ class Problem:
     def outcome(self, state: int, action: int, reward: float, following: int, given: Any = None) -> int | None:
         """Return the number of the outcome of a step, reported or found; None for a problem without known dynamics.
 
+        It is −1 if it was not reported where next state and reward do not depend on it: nothing is learned from that.
+
         Args:
             state: State before the step.
             action: Action.
@@ -258,11 +260,11 @@ class Problem:
                 fail("outcome", rule, shown(given), "Build the problem with matrixrl.KnownDynamics.")
             return None
         reported = None if given is None else dynamics.number(given)
-        arrays = (np.array([one]) for one in (state, action, reward, following))
-        [fits] = dynamics.fits(*arrays, slack=SAME_REWARD * self.task.unit)
-        found = np.flatnonzero(fits)
-        if reported is not None and fits[reported]:
-            return reported
+        step, slack = tuple(np.array([one]) for one in (state, action, reward, following)), SAME_REWARD * self.task.unit
+        [best] = dynamics.find(step, np.array([-1 if reported is None else reported]), slack).tolist()
+        if best > -2:
+            return int(best)
+        found = np.flatnonzero(dynamics.fits(*step, slack=slack)[0])
         pair = f"state {self.shown_state(state)} and action {shown(self.env_action(action))}"
         if reported is not None:
             after = int(dynamics.next_states[action, state, reported])
@@ -270,16 +272,14 @@ class Problem:
             rule = f"must be one that leads from {pair} to {self._shown_after(following)} with reward {reward:g}"
             leads = f"{shown(given)}, which leads to {self._shown_after(after)} with reward {paid:g}"
             fail("outcome", rule, leads, "Check step, or what was observed.")
-        if not len(found):
-            received = f"{self._shown_after(following)} with reward {reward:g}"
-            rule = f"must be those of some outcome of {pair}"
-            fail("next state and reward", rule, received, "Check step, or what was observed.")
-        if len(found) > 1:
+        if len(found):
             few = ", ".join(str(dynamics.outcomes[w].item()) for w in found[:4]) + ", …" * (len(found) > 4)
             rule = f"must be reported, as several outcomes of {pair} have this next state and reward"
             remedy = "Pass outcome=…, a column 'outcome' of a log, or info['outcome'] of an environment."
             fail("outcome", rule, f"one of {few}", remedy)
-        return int(found[0])
+        received = f"{self._shown_after(following)} with reward {reward:g}"
+        rule = f"must be those of some outcome of {pair}"
+        fail("next state and reward", rule, received, "Check step, or what was observed.")
 
     def _shown_after(self, state: int) -> str:
         return "the end" if state == self.finite_task.end_state else f"state {self.shown_state(state)}"

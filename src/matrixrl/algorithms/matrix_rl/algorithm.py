@@ -31,7 +31,7 @@ from matrixrl.features import OneHotPhi
 from matrixrl.logs import StepLog
 from matrixrl.problems import Dynamics, Problem
 from matrixrl.problems.problem import Kind
-from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
+from matrixrl.records import BoolArray, FloatArray, Plan, Steps
 from matrixrl.settings import Settings
 from matrixrl.tolerances import TIE
 
@@ -204,15 +204,12 @@ class UCMatrixRL(FiniteAlgorithm):
         if self.budget is not None and isinstance(self._played, BudgetPlan):
             self.budget.settle(self._played, steps, self._charging_bounds)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
-        following = steps.next_states if self.task.dynamics is None else self._outcomes(steps)
+        following, weights = steps.next_states, steps.weights
+        if steps.outcomes is not None:  # they were reported or found where the steps were observed
+            following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
-            model.update(pairs, following, unit, steps.weights)
+            model.update(pairs, following, unit, weights)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
-
-    def _outcomes(self, steps: Steps) -> IntArray:
-        """Return the outcomes of steps (B, k) of known dynamics; that of a step that was not taken is 0."""
-        assert steps.outcomes is not None  # they were reported or found where the steps were observed
-        return np.where(steps.taken, steps.outcomes, 0)
 
     def _recall(self, plan: Plan) -> None:
         """Take note of the plan that the steps to learn from were played with."""

@@ -138,8 +138,9 @@ class MatrixRLClaims(Claims):
         """Assumptions where dynamics are known (docs/proofs.md, section 19)."""
         return (
             f"with probability {confidence(self.delta)}, for all episodes at once, if every step leads where the given "
-            "function of state, action and outcome says, and its outcome is drawn from the law of its state and action, "
-            f"whatever came before; {_ORDER}"
+            "function of state, action and outcome says, and its outcome is drawn from the law of its state and action "
+            "whatever came before; whether an outcome is reported where nothing depends on it follows from state and "
+            f"action alone; {_ORDER}"
         )
 
     def refutation(self) -> str | None:

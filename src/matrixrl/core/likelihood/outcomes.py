@@ -75,9 +75,8 @@ class OutcomeBounds(ValueBounds):
     ) -> FloatArray:
         """Return the extreme means of all pairs (B, A, S): the extreme value of any outcome where a law has no data."""
         dynamics, n = self.dynamics, self.n_replicas
-        if values is None:
-            worth = np.zeros((n, *dynamics.next_states.shape))
-        else:
+        worth: FloatArray = np.zeros((n, *dynamics.next_states.shape))
+        if values is not None:
             worth = values[:, dynamics.next_states]
         if with_reward:
             worth = worth + dynamics.rewards
@@ -86,19 +85,20 @@ class OutcomeBounds(ValueBounds):
         entries = worth.reshape(len(flat), -1)[rows.ids[rows.places], rows.outcomes]
         of_top = None if top is None else top[places]
         flat[rows.ids] = extreme_means(rows, entries, flat[rows.ids], epsilon[places], sign, of_top)
-        return flat.reshape(ends.shape)
+        found: FloatArray = flat.reshape(ends.shape)
+        return found
 
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
         from matrixrl.core.compiled import outcomes  # imports numba, which takes half a second
 
         law = self.law
-        lists = law.as_lists(*((law.upper, law.top) if sign > 0 else (law.lower, None)))
+        lists = law.as_lists(law.seen, *((law.upper, law.top) if sign > 0 else (law.lower, None)))
         return partial(outcomes.fill_plan, sign, lists, *self._tables)
 
     def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None] | None:
         from matrixrl.core.compiled import outcomes
 
-        return partial(outcomes.policy_values, sign, self.law.as_lists(self.law.lower), *self._tables)
+        return partial(outcomes.policy_values, sign, self.law.as_lists(self.law.seen, self.law.lower), *self._tables)
 
     @property
     def _tables(self) -> tuple[IntArray, FloatArray, IntArray]:

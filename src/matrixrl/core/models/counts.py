@@ -96,7 +96,7 @@ class CountModel(Model):
             rule = (
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
             )
-            fail("set", rule, repr(likelihood_set.name), "Use set='normalised', or one-hot features.")
+            fail("set", rule, repr(self.likelihood_set.name), "Use set='normalised', or one-hot features.")
         return groups, latent_psi(features.psi)
 
     @property

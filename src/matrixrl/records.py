@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +127,7 @@ class Steps:
 
     def cut(self, length: int) -> Steps:
         """Return the first `length` steps."""
-        return Steps(*(array if array is None else array[:, :length] for array in self._arrays()))
+        return self._changed(lambda array: array[:, :length])
 
     def padded(self, length: int, *, before: bool = False) -> Steps:
         """Return `length` steps, with some that were not taken after these, or before them."""
@@ -138,10 +139,13 @@ class Steps:
             nothing = np.zeros((array.shape[0], missing, *array.shape[2:]), dtype=array.dtype)
             return np.concatenate([nothing, array] if before else [array, nothing], axis=1)
 
-        return Steps(*(array if array is None else pad(array) for array in self._arrays()))
+        return self._changed(pad)
 
-    def _arrays(self) -> tuple[NDArray[Any] | None, ...]:
-        return self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken, self.outcomes
+    def _changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Steps:
+        """Return the steps with every array changed."""
+        needed = (self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken)
+        made = Steps(*map(change, needed))
+        return made if self.outcomes is None else replace(made, outcomes=change(self.outcomes))
 
 
 class Bounds(NamedTuple):

@@ -95,10 +95,9 @@ class Dynamics:
         found: BoolArray = differs.any(axis=2)
         return found
 
-    def fits(
-        self, states: IntArray, actions: IntArray, rewards: FloatArray, next_states: IntArray, slack: float
-    ) -> BoolArray:
-        """Return which outcomes lead from states by actions to next states and rewards, each (n,): (n, W)."""
+    def fits(self, steps: tuple[Any, ...], slack: float) -> BoolArray:
+        """Return which outcomes explain steps, given as in `find`: (n, W)."""
+        states, actions, rewards, next_states = steps
         close = np.abs(self.rewards[actions, states] - rewards[:, None]) <= slack
         found: BoolArray = close & (self.next_states[actions, states] == next_states[:, None])
         return found
@@ -114,7 +113,7 @@ class Dynamics:
         found, at_once = np.full(len(reported), -1), max(1, _NUMBERS // self.n_outcomes)
         for first in range(0, len(reported), at_once):
             part = slice(first, first + at_once)
-            fits, known = self.fits(*(array[part] for array in steps), slack=slack), reported[part]
+            fits, known = self.fits(tuple(array[part] for array in steps), slack), reported[part]
             is_reported = (known >= 0) & fits[np.arange(len(fits)), known]
             is_unique = (known < 0) & (fits.sum(axis=1) == 1)
             is_idle = (known < 0) & fits.all(axis=1) & ~self.matters[steps[1][part], steps[0][part]]
@@ -125,7 +124,7 @@ class Dynamics:
     def number(self, value: Any) -> int:
         """Return the number of an outcome that is reported by its value, or refuse it."""
         given = real_numbers(value)
-        places = np.flatnonzero(self.outcomes == given) if given.shape == () else []
+        places: IntArray = np.flatnonzero(self.outcomes == given) if given.shape == () else np.empty(0)
         if len(places) != 1:
             few = ", ".join(map(str, self.outcomes[:6].tolist())) + ", …" * (self.n_outcomes > 6)
             rule = f"must be one of the {self.n_outcomes} outcomes {few}"
@@ -218,7 +217,8 @@ class KnownDynamics(Task):
         mask = None
         if allowed is not None:
             mask = read_masks(allowed, n, Stages.one(1, width), states=self.states, actions=self.actions)
-        pairs = np.nonzero(np.ones((width, n), dtype=np.bool_) if mask is None else mask.T)
+        a, s = np.nonzero(np.ones((width, n), dtype=np.bool_) if mask is None else mask.T)
+        pairs = a, s
         tables = tabulate(step, pairs, values, self.states, self.actions, vectorized=vectorized)
         of_pairs = _laws(laws, pairs, self.states, self.actions, vectorized=vectorized)
         may_terminate = bool(tables.ended.any())

@@ -74,8 +74,8 @@ class Problem:
         'finite'
         """
         if isinstance(task, KnownDynamics):
-            own = {"states": task.states, "actions": task.actions, "name": type(task).__name__}
-            return cls(task, task.features, mdp=task.mdp, **own)
+            name = type(task).__name__
+            return cls(task, task.features, mdp=task.mdp, name=name, states=task.states, actions=task.actions)
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
         chosen = known.features if features is None else features.cover(known.n_states, known.n_actions)
@@ -264,7 +264,7 @@ class Problem:
         [best] = dynamics.find(step, np.array([-1 if reported is None else reported]), slack).tolist()
         if best > -2:
             return int(best)
-        found = np.flatnonzero(dynamics.fits(*step, slack=slack)[0])
+        found = np.flatnonzero(dynamics.fits(step, slack)[0])
         pair = f"state {self.shown_state(state)} and action {shown(self.env_action(action))}"
         if reported is not None:
             after = int(dynamics.next_states[action, state, reported])

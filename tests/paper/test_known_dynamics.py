@@ -358,3 +358,81 @@ class TestSimulation:
             assert problem.transition(obs, (obs + h) % A, info["outcome"]) == (following, reward, terminated)
             obs = following
         assert truncated
+
+
+class TestCoupledDifference:
+    """Two policies that share a law of outcomes are compared on the same outcomes."""
+
+    def one_law(self, seed: int) -> tuple[KnownDynamics, KnownDynamics, np.ndarray]:
+        """Return random dynamics with one law, the pair of states of two policies as one problem, and these (2, S)."""
+        rng = np.random.default_rng(seed)
+        following, rewards = rng.integers(S, size=(S, A, W)), rng.random((S, A, W))
+        law, policies = rng.dirichlet(np.ones(W)), rng.integers(A, size=(2, S))
+        options = {"outcomes": W, "horizon": H, "start": 0, "law": law}
+        single = KnownDynamics(
+            lambda s, a, w: (int(following[s, a, w]), rewards[s, a, w]),
+            n_states=S,
+            n_actions=A,
+            reward_range=(0.0, 1.0),
+            **options,
+        )
+
+        def both(state, _, w):
+            (x, y), (a, b) = state, (policies[0, state[0]], policies[1, state[1]])
+            return (int(following[x, a, w]), int(following[y, b, w])), rewards[x, a, w] - rewards[y, b, w]
+
+        pair = KnownDynamics(both, states=(S, S), n_actions=1, reward_range=(-1.0, 1.0), **options | {"start": (0, 0)})
+        return single, pair, policies
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_is_that_of_the_problem_of_both_states(self, seed):
+        single, pair, policies = self.one_law(seed)
+        outcomes = np.random.default_rng(seed).choice(W, size=(1, 50), p=single.mdp.law[0])
+        found = []
+        for problem in (single, pair):
+            one = UCMatrixRL(set="likelihood").start(Problem.of(problem), [0])
+            one.model.update(np.zeros((1, 50), dtype=int), outcomes, np.zeros((1, 50)), np.ones((1, 50)))
+            found.append(one)
+        tables = np.repeat(policies[:, None, None], H, axis=2)
+        [bounds] = found[0].model.bounds(found[0].clock, "proven")
+        ours = matrixrl.core.policy_bounds(bounds, *tables, found[0].frame)
+        [of_pair] = found[1].model.bounds(found[1].clock, "proven")
+        frame, alone = found[1].frame, np.zeros((1, H, S * S), dtype=int)
+        steps = np.arange(H, -1, -1)[:, None]
+        diagonal = np.arange(S) * (S + 1)
+        for side, sign in ((ours.lower, -1.0), (ours.upper, 1.0)):
+            values = matrixrl.core.backup.backward_induction(of_pair, frame, 1, sign=sign, policy=alone)
+            together = 2.0 * values[0][:, diagonal] - steps  # from [0, 1] a step back to [−1, 1]
+            other = ours.lower if sign > 0 else ours.upper
+            apart = side[0, 0] - other[1, 0]
+            tighter = np.minimum if sign > 0 else np.maximum
+            # The bound may be smaller still: at later stages the smaller of both is used.
+            assert (sign * side[2, 0] <= sign * tighter(together, apart) + ALGEBRA).all()
+            np.testing.assert_allclose(side[2, 0, -2:], tighter(together, apart)[-2:], atol=ALGEBRA)
+
+    def test_holds_for_every_law_of_the_set_and_is_narrower(self):
+        problem, rng = world(11), np.random.default_rng(2)
+        one = learner(problem, 400, n_replicas=1)
+        [bounds] = one.model.bounds(one.clock, "proven")
+        first, second = rng.integers(A, size=(2, 1, H, S))
+        found = matrixrl.core.policy_bounds(bounds, first, second, one.frame)
+        seen, n_inside = bounds.law.seen, 0
+        for _ in range(200):
+            law = np.zeros((K, W))
+            law[seen.ids[seen.places], seen.outcomes] = seen.shares
+            law = 0.9 * law + 0.1 * rng.dirichlet(np.ones(W), size=K)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                entries = seen.shares * np.log(seen.shares / law[seen.ids[seen.places], seen.outcomes])
+            if (seen.sums(entries) > bounds.law.lower).any():
+                continue
+            n_inside += 1
+            mdp = OutcomeMDP(problem, law)
+            values = [matrixrl.evaluate(mdp, table[0]) / problem.unit for table in (first, second)]
+            difference = values[0] - values[1]
+            assert (found.lower[2, 0] <= difference + ALGEBRA).all()
+            assert (difference <= found.upper[2, 0] + ALGEBRA).all()
+        assert n_inside > 50
+        apart = (found.upper[0] - found.lower[1]) - (found.lower[0] - found.upper[1])
+        widths = found.upper[2] - found.lower[2]
+        assert (widths <= apart + ALGEBRA).all()
+        assert widths[0, 0].mean() < 0.95 * apart[0, 0].mean()  # three laws are shared by few pairs

@@ -181,6 +181,16 @@ class ValueBounds(ABC):
         nothing = np.zeros(self.n_replicas, dtype=np.int64)
         return OptimalBounds(self.q(lower, sign=-1.0), self.q(upper), nothing)
 
+    def tightened(
+        self,
+        found: PolicyBounds,
+        first: IntArray | FloatArray,  # noqa: ARG002
+        second: IntArray | FloatArray,  # noqa: ARG002
+        frame: Frame,  # noqa: ARG002
+    ) -> PolicyBounds:
+        """Return bounds on two policies and their difference that are nowhere wider than those of `policy_bounds`."""
+        return found
+
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:  # noqa: ARG002
         """Return the compiled backup of the upper (sign 1) or lower (sign -1) bounds; None if NumPy is used.
 
@@ -502,7 +512,7 @@ def policy_bounds(
         if frame.end_state is not None:
             known = left[h] * frame.end_reward
             lower[..., h, frame.end_state] = upper[..., h, frame.end_state] = np.array([[known], [known], [0.0]])
-    return PolicyBounds(lower, upper)
+    return bounds.tightened(PolicyBounds(lower, upper), first, second, frame)
 
 
 def _weights(policy: IntArray | FloatArray, stage: int, n_actions: int) -> FloatArray:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from matrixrl.compilation import loop_array
-from matrixrl.core.backup import ValueBounds
+from matrixrl.core.backup import Frame, PolicyBounds, ValueBounds
 from matrixrl.core.likelihood.bounds import LikelihoodBounds
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.linalg import SeenRows
@@ -16,6 +17,31 @@ from matrixrl.problems import Dynamics
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["OutcomeBounds"]
+
+_FIRST, _SECOND, _DIFFERENCE = range(3)  # as in `PolicyBounds`
+_MOST_TOGETHER = 1 << 22  # pairs of states times outcomes of a stage that are compared
+
+
+class _Together(NamedTuple):
+    """Pairs of states in which two policies are at a stage, if both had the same outcomes so far.
+
+    Attributes:
+        codes: (n,) Numbers x·S + y of the pairs, ascending.
+        first: (n,) State x of the first policy.
+        second: (n,) State y of the second policy.
+        shares: (n,) Whether one outcome may serve both; the other entries are of those pairs.
+        law: (m,) Its law.
+        following: (m, W) Numbers of the pairs after it.
+        reward: (m, W) Difference of the unit rewards.
+    """
+
+    codes: IntArray
+    first: IntArray
+    second: IntArray
+    shares: BoolArray
+    law: IntArray
+    following: IntArray
+    reward: FloatArray
 
 
 class OutcomeBounds(ValueBounds):
@@ -87,6 +113,76 @@ class OutcomeBounds(ValueBounds):
         flat[rows.ids] = extreme_means(rows, entries, flat[rows.ids], epsilon[places], sign, of_top)
         found: FloatArray = flat.reshape(ends.shape)
         return found
+
+    def tightened(
+        self, found: PolicyBounds, first: IntArray | FloatArray, second: IntArray | FloatArray, frame: Frame
+    ) -> PolicyBounds:
+        """Tighten the difference of two tables of actions (B, H, S) by playing both with the same outcomes.
+
+        Two states are compared where both actions share a law, or the outcome of one of them does not matter. These are
+        equal states and those that are reached from them, and none if they are too many.
+        """
+        if first.ndim != 3 or second.ndim != 3:
+            return found
+        for b in range(self.n_replicas):
+            reached = self._reached(first[b], second[b], frame)
+            if reached is not None:
+                for side, sign in ((found.lower, -1.0), (found.upper, 1.0)):
+                    other = found.lower if sign > 0 else found.upper
+                    apart = side[_FIRST, b], other[_SECOND, b]
+                    self._couple(b, reached, apart, frame, sign, out=side[_DIFFERENCE, b])
+        return found
+
+    def _reached(self, first: IntArray, second: IntArray, frame: Frame) -> list[_Together] | None:
+        """Return the pairs of states of every stage that are compared; None if they are too many."""
+        dynamics, n, found = self.dynamics, frame.n_states, []
+        equal = np.arange(n) * (n + 1)
+        codes = equal
+        for h in range(frame.horizon):
+            x, y = np.divmod(codes, n)
+            pairs = (first[h, x].astype(np.int64), x), (second[h, y].astype(np.int64), y)
+            matters = [dynamics.matters[pair] for pair in pairs]
+            law = np.where(matters[0], dynamics.laws[pairs[0]], dynamics.laws[pairs[1]])
+            shares = (dynamics.laws[pairs[0]] == dynamics.laws[pairs[1]]) | ~matters[0] | ~matters[1]
+            if len(codes) * dynamics.n_outcomes > _MOST_TOGETHER:
+                return None
+            following = dynamics.next_states[pairs[0]].astype(np.int64) * n + dynamics.next_states[pairs[1]]
+            reward = dynamics.rewards[pairs[0]] - dynamics.rewards[pairs[1]]
+            found.append(_Together(codes, x, y, shares, law[shares], following[shares], reward[shares]))
+            codes = np.union1d(equal, following[shares])
+        return found
+
+    def _couple(
+        self,
+        b: int,
+        reached: list[_Together],
+        apart: tuple[FloatArray, FloatArray],
+        frame: Frame,
+        sign: float,
+        out: Any,
+    ) -> None:
+        """Tighten bounds `out` (H + 1, S) on the difference of replica b, from those (H + 1, S) of both policies."""
+        law, later, codes = self.law, np.zeros(0), np.zeros(0, dtype=np.int64)
+        place = np.full(law.n_groups, -1)
+        own = law.seen.ids // law.n_groups == b
+        place[law.seen.ids[own] % law.n_groups] = np.flatnonzero(own)
+        for h in reversed(range(frame.horizon)):
+            at = reached[h]
+            worth = at.reward
+            if h < frame.horizon - 1 and len(worth):
+                worth = worth + frame.discount * later[np.searchsorted(codes, at.following)]
+            together = worth.max(axis=1, initial=-np.inf) if sign > 0 else worth.min(axis=1, initial=np.inf)
+            places = place[at.law]
+            known = np.flatnonzero(places >= 0)
+            rows = law.seen.repeated(places[known], known)
+            entries, epsilon = worth[rows.ids[rows.places], rows.outcomes], law.lower[places[known]]
+            together[known] = extreme_means(rows, entries, together[known], epsilon, sign)
+            bounds = apart[0][h, at.first] - apart[1][h, at.second]
+            tighter = np.minimum if sign > 0 else np.maximum
+            bounds[at.shares] = tighter(bounds[at.shares], together)
+            later, codes = bounds, at.codes
+            equal = at.first == at.second
+            out[h, at.first[equal]] = tighter(out[h, at.first[equal]], bounds[equal])
 
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
         from matrixrl.core.compiled import outcomes  # imports numba, which takes half a second

@@ -104,6 +104,14 @@ class TestOutcomes:
         episode.observe(2, 1, 3.0, 0, outcome=4)
         assert episode.data.outcomes == [1, 4]
 
+    def test_one_is_found_by_its_reward_or_by_its_next_state(self):
+        for step in (lambda _s, _a, w: (0, float(w)), lambda _s, _a, w: (int(w), 1.0)):
+            problem = KnownDynamics(step, outcomes=3, n_states=3, n_actions=1, horizon=1, start=0)
+            agent = MatrixRL(problem, seed=0)
+            episode, (following, reward, _) = agent.begin_episode(), problem.transition(0, 0, 2)
+            episode.observe(0, 0, reward, following)
+            assert episode.data.outcomes == [2]
+
     def test_repeated_reports(self):
         agent = MatrixRL(lossy(), seed=0)
         episode = agent.begin_episode()

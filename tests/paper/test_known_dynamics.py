@@ -12,6 +12,7 @@ from dataclasses import replace
 import cvxpy
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 import matrixrl
@@ -360,6 +361,19 @@ class TestSimulation:
         assert truncated
 
 
+def largest_mean(shares: np.ndarray, worth: np.ndarray, epsilon: float) -> float:
+    """Return the largest mean over the ball of radius ε around shares (W,), by a search for ν of 9.1."""
+    top, some = worth.max(), shares > 0.0
+    if worth.min() == top:
+        return float(top)
+
+    def bound(log_x: float) -> float:
+        gaps = top + math.exp(log_x) - worth[some]
+        return top + math.exp(log_x) - math.exp(-epsilon + shares[some] @ np.log(gaps))
+
+    return min(minimize_scalar(bound, bounds=(low, low + 6.0), method="bounded").fun for low in range(-30, 8, 3))
+
+
 class TestCoupledDifference:
     """Two policies that share a law of outcomes are compared on the same outcomes."""
 
@@ -409,6 +423,49 @@ class TestCoupledDifference:
             # The bound may be smaller still: at later stages the smaller of both is used.
             assert (sign * side[2, 0] <= sign * tighter(together, apart) + ALGEBRA).all()
             np.testing.assert_allclose(side[2, 0, -2:], tighter(together, apart)[-2:], atol=ALGEBRA)
+
+    def test_is_that_of_the_proof_where_laws_differ(self, monkeypatch):
+        problem, rng = world(11, discount=0.8), np.random.default_rng(2)
+        one = learner(problem, 60, n_replicas=1)
+        [bounds] = one.model.bounds(one.clock, "proven")
+        seen, dynamics = bounds.law.seen, problem.dynamics
+        unit = (dynamics.rewards - problem.reward_range[0]) / problem.unit
+        shares = np.zeros((K, W))
+        shares[seen.ids[seen.places], seen.outcomes] = seen.shares
+        tables = rng.integers(A, size=(2, 1, H, S))
+        found = matrixrl.core.policy_bounds(bounds, *tables, one.frame)
+        monkeypatch.setattr(type(bounds), "tightened", lambda self, found, *_: found)
+        alone = matrixrl.core.policy_bounds(bounds, *tables, one.frame)
+        idle = {
+            (a, s)
+            for a in range(A)
+            for s in range(S)
+            if len(set(zip(dynamics.next_states[a, s], unit[a, s], strict=True))) == 1
+        }
+        n_together = 0
+        for name, sign in (("upper", 1.0), ("lower", -1.0)):
+            side, other = getattr(alone, name), alone.lower if sign > 0 else alone.upper
+            after = np.zeros((S, S))
+            for h in reversed(range(H)):
+                now = np.zeros((S, S))
+                for x in range(S):
+                    for y in range(S):
+                        now[x, y] = side[0, 0, h, x] - other[1, 0, h, y]
+                        first, second = (tables[0, 0, h, x], x), (tables[1, 0, h, y], y)
+                        laws = {int(dynamics.laws[pair]) for pair in (first, second) if tuple(pair) not in idle}
+                        if len(laws) > 1:
+                            continue
+                        n_together += x != y
+                        law = laws.pop() if laws else 0
+                        reached = after[dynamics.next_states[first], dynamics.next_states[second]]
+                        worth = unit[first] - unit[second] + 0.8 * reached
+                        mean = largest_mean(shares[law], sign * worth, bounds.law.lower[law])
+                        now[x, y] = sign * min(sign * now[x, y], mean)
+                after = now
+                tighter = sign * np.minimum(sign * side[2, 0, h], sign * np.diag(now))
+                np.testing.assert_allclose(getattr(found, name)[2, 0, h], tighter, atol=1e-6)
+        assert n_together > 50
+        assert (found.upper[2] < alone.upper[2] - 1e-3).any()
 
     def test_holds_for_every_law_of_the_set_and_is_narrower(self):
         problem, rng = world(11), np.random.default_rng(2)

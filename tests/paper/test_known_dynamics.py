@@ -434,7 +434,7 @@ class TestCoupledDifference:
         shares[seen.ids[seen.places], seen.outcomes] = seen.shares
         tables = rng.integers(A, size=(2, 1, H, S))
         found = matrixrl.core.policy_bounds(bounds, *tables, one.frame)
-        monkeypatch.setattr(type(bounds), "tightened", lambda self, found, *_: found)
+        monkeypatch.setattr(type(bounds), "tightened", lambda _, found, *__: found)
         alone = matrixrl.core.policy_bounds(bounds, *tables, one.frame)
         idle = {
             (a, s)

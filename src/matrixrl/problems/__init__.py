@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask, read_continuous
-from matrixrl.problems.dynamics import Dynamics, KnownDynamics, OutcomeMDP
+from matrixrl.problems.dynamics import KnownDynamics, OutcomeMDP, OutcomeTables
 from matrixrl.problems.fingerprint import differing_fields, fingerprint, fingerprint_of_features
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task, draw_start
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ContinuousTask",
     "DenseTransitions",
-    "Dynamics",
     "EmbeddedMDP",
     "FactoredTransitions",
     "FiniteMDP",
@@ -45,6 +44,7 @@ __all__ = [
     "Layout",
     "MDPEnv",
     "OutcomeMDP",
+    "OutcomeTables",
     "Problem",
     "ProblemOptions",
     "RegretEvaluator",

@@ -24,7 +24,7 @@ from matrixrl.problems.transitions import cumulative, invert
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, codec_of
 
-__all__ = ["Dynamics", "KnownDynamics", "OutcomeMDP"]
+__all__ = ["KnownDynamics", "OutcomeMDP", "OutcomeTables"]
 
 _NUMBERS = 1 << 22  # comparisons that are made together
 SAME_REWARD = 1e-6
@@ -32,7 +32,7 @@ SAME_REWARD = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Dynamics:
+class OutcomeTables:
     """Next state and reward of every state, action and outcome, and which pairs share the law of their outcome.
 
     Attributes:
@@ -63,7 +63,7 @@ class Dynamics:
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], n_states: int, n_actions: int, reward_range: tuple[float, float]
-    ) -> Dynamics:
+    ) -> OutcomeTables:
         """Return what `arrays` of a problem of these sizes returned, or raise `InvalidInput`."""
         outcomes, following, rewards, laws = (arrays[name] for name in cls.LIKE)
         low, high = reward_range
@@ -241,10 +241,10 @@ class KnownDynamics(Task):
         if outside.any():
             received = f"{tables.rewards[outside][0]:g} in step"
             fail("reward_range", "must contain every reward", received, "Leave it out, or declare a larger range.")
-        self.dynamics: Dynamics = self._filled(values, pairs, tables, of_pairs)
+        self.dynamics: OutcomeTables = self._filled(values, pairs, tables, of_pairs)
         self.mdp: OutcomeMDP | None = None if law is None else OutcomeMDP(self, _law_table(law, self.dynamics))
 
-    def _filled(self, values: NDArray[Any], pairs: Any, tables: Tables, of_pairs: IntArray) -> Dynamics:
+    def _filled(self, values: NDArray[Any], pairs: Any, tables: Tables, of_pairs: IntArray) -> OutcomeTables:
         """Return the dynamics of all pairs: those that are not allowed, and the end state, stay and earn what is known.
 
         The reward of a pair that is not allowed is the smallest one, and that of the end state is 0.
@@ -258,7 +258,7 @@ class KnownDynamics(Task):
         if self.end_state is not None:
             following[pairs] = np.where(tables.ended, self.end_state, tables.next_states)
             rewards[:, self.end_state] = 0.0
-        return Dynamics(values, following, rewards, laws)
+        return OutcomeTables(values, following, rewards, laws)
 
     def transition(self, state: Any, action: Any, outcome: Any) -> tuple[Any, float, bool]:
         """Return next state, reward and whether the episode terminates, as `step` has them, from the tables.
@@ -389,7 +389,7 @@ def _laws(given: Any, pairs: Any, states: Codec, actions: Codec, *, vectorized: 
     return np.asarray(indices("laws", found, size=len(pairs[0]), remedy=remedy))
 
 
-def _law_table(given: Any, dynamics: Dynamics) -> FloatArray:
+def _law_table(given: Any, dynamics: OutcomeTables) -> FloatArray:
     """Return the probabilities of the outcomes of each law: (K, W)."""
     n_laws, remedy = dynamics.n_laws, "Give one row of probabilities for each law."
     if callable(given):

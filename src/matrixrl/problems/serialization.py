@@ -21,7 +21,7 @@ from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePs
 from matrixrl.features.bundle import phi_with_end, psi_with_end
 from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
-from matrixrl.problems.dynamics import Dynamics, KnownDynamics
+from matrixrl.problems.dynamics import KnownDynamics, OutcomeTables
 from matrixrl.problems.fingerprint import Fingerprint, answers_of, differing_fields, fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
@@ -261,8 +261,8 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         return saved
     optional = {"points": _TABLE, "allowed": np.empty((0, 0), dtype=np.bool_)}
     wanted = {"reward": _TABLE, "start": _ROW, **_MAPS["phi", header["phi"]], **_MAPS["psi", header["psi"]]}
-    if any(name in arrays for name in Dynamics.LIKE):
-        wanted |= Dynamics.LIKE
+    if any(name in arrays for name in OutcomeTables.LIKE):
+        wanted |= OutcomeTables.LIKE
     check_arrays(arrays, wanted | {name: table for name, table in optional.items() if name in arrays})
     task = _unpack_task(header, arrays)
     n_states = 0 if states is None else states.size
@@ -288,7 +288,7 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
     for name in _FLAGS:
         setattr(task, name, header[name])
     if "outcomes" in arrays:
-        task.dynamics = Dynamics.from_arrays(arrays, task.n_states, task.n_actions, task.reward_range)
+        task.dynamics = OutcomeTables.from_arrays(arrays, task.n_states, task.n_actions, task.reward_range)
     if classes is not None:
         stages = read_stages(classes, task.horizon, 1)
         if task.n_actions % stages.n_classes or stages.classes.tolist() != classes:

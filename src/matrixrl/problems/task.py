@@ -32,7 +32,7 @@ from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, DiscreteCodec
 
 if TYPE_CHECKING:
-    from matrixrl.problems.dynamics import Dynamics
+    from matrixrl.problems.dynamics import OutcomeTables
 
 __all__ = [
     "EpisodicTask",
@@ -117,7 +117,7 @@ class EpisodicTask:
     reward_range: tuple[float, float] | None
     allowed: BoolArray | None = None
     discount: float = 1.0
-    dynamics: Dynamics | None = None
+    dynamics: OutcomeTables | None = None
     start_is_declared: bool = False
     state_shape: tuple[int, ...] = ()
     dimensions: tuple[int, int] = (0, 0)

@@ -29,7 +29,7 @@ from matrixrl.core.models import CountModel, Model, ModelContext
 from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPhi
 from matrixrl.logs import StepLog
-from matrixrl.problems import Dynamics, Problem
+from matrixrl.problems import OutcomeTables, Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, FloatArray, Plan, Steps
 from matrixrl.settings import Settings
@@ -171,7 +171,7 @@ class UCMatrixRL(FiniteAlgorithm):
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
         self.kept = KeptPlan()
 
-    def _unit_dynamics(self) -> Dynamics | None:
+    def _unit_dynamics(self) -> OutcomeTables | None:
         """Return known dynamics with rewards mapped to [0, 1]; None if there are none."""
         known = self.task.dynamics
         return None if known is None else replace(known, rewards=self.to_unit(known.rewards))

@@ -13,7 +13,7 @@ from matrixrl.core.backup import Frame, PolicyBounds, ValueBounds
 from matrixrl.core.likelihood.bounds import LikelihoodBounds
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.linalg import SeenRows
-from matrixrl.problems import Dynamics
+from matrixrl.problems import OutcomeTables
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["OutcomeBounds"]
@@ -55,7 +55,7 @@ class OutcomeBounds(ValueBounds):
 
     is_normalised = True  # a mean of values in their range is in their range
 
-    def __init__(self, dynamics: Dynamics, law: LikelihoodBounds, wanted: BoolArray | None = None) -> None:
+    def __init__(self, dynamics: OutcomeTables, law: LikelihoodBounds, wanted: BoolArray | None = None) -> None:
         self.dynamics, self.law, self._wanted = dynamics, law, wanted
         self.n_replicas, self.empty = law.n_replicas, law.empty
         # What rewards may be without their outcomes; no bound is computed from them.

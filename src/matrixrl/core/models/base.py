@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
 from matrixrl.features import AllowedPart, Features
-from matrixrl.problems import Dynamics
+from matrixrl.problems import OutcomeTables
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model", "ModelContext"]
@@ -51,7 +51,7 @@ class ModelContext:
     allowed: BoolArray | None
     end_state: int | None
     choices: IntArray
-    dynamics: Dynamics | None = None
+    dynamics: OutcomeTables | None = None
 
 
 def steps_at_once(numbers_per_step: int) -> int:

@@ -13,7 +13,7 @@ from matrixrl.core.models.base import ModelContext
 from matrixrl.core.models.counts import CountModel
 from matrixrl.core.sets import LikelihoodConfidence, LikelihoodSet
 from matrixrl.features import LatentPsi, OneHotPsi
-from matrixrl.problems import Dynamics
+from matrixrl.problems import OutcomeTables
 from matrixrl.records import IntArray
 
 __all__ = ["OutcomeConfidence", "OutcomeModel"]
@@ -25,7 +25,7 @@ class OutcomeConfidence(LikelihoodConfidence):
     Pairs whose next state and reward do not depend on the outcome are known, and count nowhere.
     """
 
-    def __init__(self, chosen: LikelihoodSet, context: ModelContext, dynamics: Dynamics) -> None:
+    def __init__(self, chosen: LikelihoodSet, context: ModelContext, dynamics: OutcomeTables) -> None:
         super().__init__(chosen, context, dynamics.laws, dynamics.n_outcomes)
         self._is_unknown &= dynamics.matters
         self.n_groups = max(len(np.unique(dynamics.laws[self._is_unknown])), 1)

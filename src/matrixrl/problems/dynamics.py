@@ -150,7 +150,7 @@ class KnownDynamics(Task):
         n_actions: Number of actions A; or `actions`, one of the two.
         actions: As `states`.
         horizon: Number of steps H of an episode; None if a discount chooses it, as in `Task`.
-        start: First state of an episode, or one probability for each state; as in `Task`.
+        start: First state of an episode, or one probability for each state, as in `Task`; with `law`, 0 by default.
         laws: Number of the law, 0 … K − 1, of the outcome of each pair: an array (S, A), or (S,) if it does not depend
             on the action, or a function (state, action) → number. By default all pairs share one law.
         law: Probabilities of the outcomes (K, W), or a function of the number of a law that returns them (W,), to

@@ -267,6 +267,7 @@ def _read_dynamics(given: KnownDynamics, options: ReadOptions, name: str) -> Pro
     options.refuse([*_WORLD, "discount", "accuracy", "phi", "psi", "stage_dependent"], "a KnownDynamics")
     if not isinstance(options.allowed, str):
         options.refuse(["allowed"], "a KnownDynamics")
+    given.restricted(options.allowed)  # refuse "all" where it has allowed actions of its own
     env = given.env if given.mdp is None else given.make_env()
     if env is not None:
         check_time_limit(env, given.horizon, is_endless=given.is_endless)

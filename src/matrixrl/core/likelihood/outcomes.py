@@ -74,44 +74,42 @@ class OutcomeBounds(ValueBounds):
         return self._means(values, sign, self.law.lower, None, with_reward=False)
 
     def restricted(self, pairs: BoolArray) -> OutcomeBounds:
-        """Return the same bounds for some pairs (B, A, S); those of others are the extreme ones."""
+        """Return the same bounds for some pairs (B, A, S); those of others are 0."""
         return OutcomeBounds(self.dynamics, self.law, pairs)
 
     @cached_property
-    def _rows(self) -> tuple[SeenRows, IntArray]:
-        """The laws of all wanted pairs whose law has data, each with the entries of its law, and the places of these.
+    def _rows(self) -> tuple[IntArray, SeenRows, IntArray]:
+        """Wanted pairs (n,) as numbers b·A·S + pair, the laws of those whose law has data, and the places of these.
 
-        A row has the number b·A·S + pair.
+        A row has the number of its pair among those that are wanted.
         """
         law, n_pairs = self.law, self.dynamics.laws.size
-        groups = self.dynamics.laws.ravel()
         place = np.full(self.n_replicas * law.n_groups, -1)
         place[law.seen.ids] = np.arange(len(law.seen.ids))
-        if self._wanted is None:
-            ids = np.arange(self.n_replicas * n_pairs)
-        else:
+        ids = np.arange(self.n_replicas * n_pairs)
+        if self._wanted is not None:
             ids = np.flatnonzero(np.broadcast_to(self._wanted, (self.n_replicas, *self.dynamics.laws.shape)))
         replica, pair = np.divmod(ids, n_pairs)
-        places = place[replica * law.n_groups + groups[pair]]
-        ids, places = ids[places >= 0], places[places >= 0]
-        return law.seen.repeated(places, ids), places
+        places = place[replica * law.n_groups + self.dynamics.laws.ravel()[pair]]
+        known = np.flatnonzero(places >= 0)
+        return ids, law.seen.repeated(places[known], known), places[known]
 
     def _means(
         self, values: FloatArray | None, sign: float, epsilon: FloatArray, top: FloatArray | None, *, with_reward: bool
     ) -> FloatArray:
         """Return the extreme means of all pairs (B, A, S): the extreme value of any outcome where a law has no data."""
-        dynamics, n = self.dynamics, self.n_replicas
-        worth: FloatArray = np.zeros((n, *dynamics.next_states.shape))
+        dynamics, (ids, rows, places) = self.dynamics, self._rows
+        replica, pair = np.divmod(ids, dynamics.laws.size)
+        worth: FloatArray = np.zeros((len(ids), dynamics.n_outcomes))
         if values is not None:
-            worth = values[:, dynamics.next_states]
+            worth = values[replica[:, None], dynamics.next_states.reshape(-1, dynamics.n_outcomes)[pair]]
         if with_reward:
-            worth = worth + dynamics.rewards
-        ends = worth.max(axis=3) if sign > 0 else worth.min(axis=3)
-        flat, (rows, places) = ends.ravel(), self._rows
-        entries = worth.reshape(len(flat), -1)[rows.ids[rows.places], rows.outcomes]
-        of_top = None if top is None else top[places]
-        flat[rows.ids] = extreme_means(rows, entries, flat[rows.ids], epsilon[places], sign, of_top)
-        found: FloatArray = flat.reshape(ends.shape)
+            worth = worth + dynamics.rewards.reshape(-1, dynamics.n_outcomes)[pair]
+        means = worth.max(axis=1) if sign > 0 else worth.min(axis=1)
+        entries, of_top = worth[rows.ids[rows.places], rows.outcomes], None if top is None else top[places]
+        means[rows.ids] = extreme_means(rows, entries, means[rows.ids], epsilon[places], sign, of_top)
+        found = np.zeros((self.n_replicas, *dynamics.laws.shape))
+        found.reshape(-1)[ids] = means
         return found
 
     def tightened(

@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 import matrixrl
 from matrixrl import InvalidInput, KnownDynamics, MatrixRL
+from matrixrl.problems import OutcomeTables
 
 LAW = np.array([0.4, 0.3, 0.2, 0.1])
 
@@ -160,6 +161,24 @@ def test_bad_input_is_refused(name):
 def test_options_of_agents_that_do_not_fit(options, words):
     with pytest.raises(InvalidInput, match=words):
         MatrixRL(shop(law=LAW), seed=0, **options)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: {"outcome_states": arrays["outcome_states"] + 6},
+        lambda arrays: {"outcome_laws": arrays["outcome_laws"] - 1},
+        lambda arrays: {"outcome_rewards": arrays["outcome_rewards"][..., :2]},
+        lambda arrays: {"outcomes": arrays["outcomes"][:0]},
+    ],
+)
+def test_damaged_tables_of_a_file_are_refused(change):
+    problem = shop()
+    arrays = problem.dynamics.arrays()
+    sizes = problem.n_states, problem.n_actions, problem.reward_range
+    assert OutcomeTables.from_arrays(arrays, *sizes).n_outcomes == 4
+    with pytest.raises(InvalidInput, match="tables of known dynamics"):
+        OutcomeTables.from_arrays(arrays | change(arrays), *sizes)
 
 
 class TestEnvironment:

@@ -16,9 +16,9 @@ from scipy import sparse
 from matrixrl.checks import distributions, fail, flag, function, indices, integer, real_numbers, shaped, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.problems.action_masks import read_masks
-from matrixrl.problems.finite import FiniteMDP
+from matrixrl.problems.finite import FiniteMDP, MDPEnv
 from matrixrl.problems.stages import Stages
-from matrixrl.problems.tabulation import Tables, tabulate
+from matrixrl.problems.tabulation import Tables, arguments, tabulate
 from matrixrl.problems.task import Task, read_start
 from matrixrl.problems.transitions import cumulative, invert
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -274,8 +274,6 @@ class KnownDynamics(Task):
 
     def make_env(self) -> gym.Env[Any, Any]:
         """Return a new Gymnasium environment that plays the given `law`; ``info["outcome"]`` has each outcome."""
-        from matrixrl.problems.finite import MDPEnv
-
         if self.mdp is None:
             fail("law", "must be given to simulate", None, "Build KnownDynamics with law=….")
         return MDPEnv(self.mdp)
@@ -372,8 +370,6 @@ def _laws(given: Any, pairs: Any, states: Codec, actions: Codec, *, vectorized: 
     if callable(given):
         called = function("laws", given, of=2, remedy=remedy)
         if vectorized:
-            from matrixrl.problems.tabulation import arguments
-
             answer = called(*(arguments(codec, part) for codec, part in ((states, pairs[1]), (actions, pairs[0]))))
             found = np.broadcast_to(np.asarray(answer), pairs[0].shape)
         else:

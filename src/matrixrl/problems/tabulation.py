@@ -19,6 +19,7 @@ __all__ = ["Tables", "arguments", "tabulate"]
 _TOGETHER = 1 << 18  # calls whose arrays are formed together
 _ASKED_AGAIN = 512
 _REMEDY = "Return (next state, reward) or (next state, reward, terminated)."
+_STAY = "Let every step lead to a state; actions that cannot be taken are left out with allowed=…."
 
 
 class Tables(NamedTuple):
@@ -118,8 +119,7 @@ def _ask_each(
             following[i] = states.encode("", answer[0], "")
         except InvalidInput:
             place = _place(row, pairs, outcomes, states, actions)
-            remedy = "Let every step lead to a state; actions that cannot be taken are left out with allowed=…."
-            states.encode(f"the next state of {place}", answer[0], remedy)
+            states.encode(f"the next state of {place}", answer[0], _STAY)
     return following, rewards, ended
 
 
@@ -143,11 +143,10 @@ def _ask_together(
         if flags.dtype != np.bool_:
             fail("terminated of step", "must be True or False", f"an array of {flags.dtype}", _REMEDY)
         ended = flags.copy()
-    for bad, what in ((~np.isfinite(rewards), "reward"),):
-        if bad.any():
-            at = int(np.argmax(bad))
-            place = _place(int(rows[at]), pairs, outcomes, states, actions)
-            fail(f"the {what} of {place}", "must be a finite number", float(rewards[at]), _REMEDY)
+    if not np.isfinite(rewards).all():
+        at = int(np.argmax(~np.isfinite(rewards)))
+        place = _place(int(rows[at]), pairs, outcomes, states, actions)
+        fail(f"the reward of {place}", "must be a finite number", float(rewards[at]), _REMEDY)
     digits = []
     for number, cells in enumerate(parts):
         found, good = states.digits(number, cells)
@@ -156,8 +155,7 @@ def _ask_together(
             at = int(np.argmax(bad))
             place = _place(int(rows[at]), pairs, outcomes, states, actions)
             name = states.names(f"the next state of {place}")[number]
-            remedy = "Let every step lead to a state; actions that cannot be taken are left out with allowed=…."
-            fail(name, states.rule(number), f"{cells[at]:g}", remedy)
+            fail(name, states.rule(number), f"{cells[at]:g}", _STAY)
         digits.append(found)
     following = np.ravel_multi_index(tuple(digits), states.sizes)
     return np.where(ended, pairs[1][pair], following), rewards, ended

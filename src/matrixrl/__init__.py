@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matrixrl.problems import (
         FiniteMDP,
         FunctionalTask,
+        KnownDynamics,
         MDPEnv,
         Task,
         evaluate,
@@ -41,7 +42,10 @@ _MODULES = {
         "errors": ("CheckpointError", "InvalidInput", "MatrixRLError", "ProtocolError"),
         "features": ("Features", "one_hot", "tensor_product"),
         "policies": ("Comparison", "Policy"),
-        "problems": ("FiniteMDP", "FunctionalTask", "MDPEnv", "Task", "evaluate", "from_gymnasium", "solve"),
+        "problems": (
+            *("FiniteMDP", "FunctionalTask", "KnownDynamics", "MDPEnv", "Task"),
+            *("evaluate", "from_gymnasium", "solve"),
+        ),
         "certificates": ("Certificate",),
         "records": ("Guarantee",),
         "play": ("run_seeds",),
@@ -63,6 +67,7 @@ __all__ = [
     "InvalidInput",
     "KernelControl",
     "KernelMatrixRL",
+    "KnownDynamics",
     "MDPEnv",
     "MatrixRL",
     "MatrixRLError",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,8 @@ class Steps:
         next_states: (B, k, …) States after each step.
         ended: (B, k) Whether the environment terminated the episode with this step.
         taken: (B, k) Whether the step was taken; False after the end of an episode.
+        outcomes: (B, k) Outcome of each step of a problem with known dynamics, counted from 0, −1 where it was not seen
+            and does not matter; None for other problems.
     """
 
     states: NDArray[Any]
@@ -91,6 +94,7 @@ class Steps:
     next_states: NDArray[Any]
     ended: BoolArray
     taken: BoolArray
+    outcomes: IntArray | None = None
 
     @classmethod
     def of(
@@ -101,6 +105,7 @@ class Steps:
         next_states: NDArray[Any],
         ended: NDArray[Any] | None = None,
         taken: NDArray[Any] | None = None,
+        outcomes: NDArray[Any] | None = None,
     ) -> Steps:
         """Return steps of arrays in the types of `Steps`; by default, all were taken and none ended the episode."""
         actions = np.asarray(actions)
@@ -112,6 +117,7 @@ class Steps:
             np.asarray(next_states),
             no if ended is None else np.asarray(ended, dtype=np.bool_),
             yes if taken is None else np.asarray(taken, dtype=np.bool_),
+            None if outcomes is None else np.asarray(outcomes),
         )
 
     @property
@@ -121,7 +127,7 @@ class Steps:
 
     def cut(self, length: int) -> Steps:
         """Return the first `length` steps."""
-        return Steps(*(array[:, :length] for array in self._arrays()))
+        return self._changed(lambda array: array[:, :length])
 
     def padded(self, length: int, *, before: bool = False) -> Steps:
         """Return `length` steps, with some that were not taken after these, or before them."""
@@ -133,10 +139,13 @@ class Steps:
             nothing = np.zeros((array.shape[0], missing, *array.shape[2:]), dtype=array.dtype)
             return np.concatenate([nothing, array] if before else [array, nothing], axis=1)
 
-        return Steps(*(pad(array) for array in self._arrays()))
+        return self._changed(pad)
 
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
-        return self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken
+    def _changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Steps:
+        """Return the steps with every array changed."""
+        needed = (self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken)
+        made = Steps(*map(change, needed))
+        return made if self.outcomes is None else replace(made, outcomes=change(self.outcomes))
 
 
 class Bounds(NamedTuple):

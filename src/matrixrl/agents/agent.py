@@ -178,7 +178,8 @@ class Agent:
         return f"{type(self).__name__}({', '.join(words)})"
 
     def __str__(self) -> str:
-        rewards = ", rewards learned" if getattr(self.settings, "known_reward", True) is False else ""
+        learns = getattr(self.settings, "known_reward", True) is False and self.problem.task.dynamics is None
+        rewards = ", rewards learned" if learns else ""
         return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
 
     def _repr_html_(self) -> str:

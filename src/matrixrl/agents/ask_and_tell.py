@@ -101,10 +101,11 @@ def observe(
     next_obs: Any,
     terminated: bool = False,
     *,
+    outcome: Any = None,
     step: int | None = None,
 ) -> None:
     """Add one step to the only open episode; see `OpenEpisode.observe`."""
-    self._queue.only("observe").observe(obs, action, reward, next_obs, terminated, step=step)
+    self._queue.only("observe").observe(obs, action, reward, next_obs, terminated, outcome=outcome, step=step)
 
 
 def end_episode(self: Agent) -> Episode:

@@ -32,7 +32,8 @@ _ROWS: dict[str, Any] = {  # arrays with one entry for each episode
     **dict.fromkeys(("terminated", "off_plan", "waiting", "certifying"), np.bool_),
     "asked_at": np.float64,  # time of the last question, or NaN
 }
-_OPTIONAL, _ASKED = ("advised_states", "advised_among", *_STEPS), ("asked_at",)
+_OUTCOMES = "outcomes"  # of a problem with known dynamics
+_OPTIONAL, _ASKED = ("advised_states", "advised_among", *_STEPS, _OUTCOMES), ("asked_at",)
 _NO_ADVICE = -1  # "advised" and "planned" of an episode whose last question was followed by a step
 
 
@@ -213,7 +214,8 @@ class EpisodeQueue:
             actions = np.arange(self._agent.problem.task.n_actions)
             arrays["advised_among"] = np.array([np.isin(actions, one.among or ()) for one in questions])
         if any(e.stage for e in episodes):
-            for name in _STEPS:
+            has_outcomes = self._agent.problem.task.dynamics is not None
+            for name in (*_STEPS, *[_OUTCOMES] * has_outcomes):
                 arrays[name] = np.array([value for e in episodes for value in getattr(e.data, name)])
         stored = {f"{number}_{name}": table for name, known in tables.items() for number, table in known.values()}
         return arrays, stored, [dict(plan) for plan in plans]
@@ -242,7 +244,12 @@ class EpisodeQueue:
             for k in range(end - row["length"], end):
                 state, following = (problem.saved_state("state", own[name][k]) for name in ("states", "next_states"))
                 action = problem.saved_action("action", own["actions"][k], episode.stage)
-                episode.data.append(state, action, problem.reward(float(own["rewards"][k])), following, False)
+                earned, outcome = problem.reward(float(own["rewards"][k])), None
+                if problem.task.dynamics is not None:
+                    number = int(own[_OUTCOMES][k])
+                    value = None if number < 0 else problem.task.dynamics.outcomes[number]
+                    outcome = problem.outcome(state, action, earned, following, value)
+                episode.data.append(state, action, earned, following, False, outcome)
             episode.data.terminated = row["terminated"]
             self.add(episode)
             if row["waiting"]:
@@ -266,6 +273,7 @@ class EpisodeQueue:
             task.state_dtype if isinstance(task, FunctionalTask) else np.int64 if isinstance(task, Task) else np.float64
         )
         kinds = dict(zip(_STEPS, (kind, np.int64, np.float64, kind), strict=True))
+        outcomes, dynamics = own.get(_OUTCOMES, np.zeros(0, dtype=np.int64)), task.dynamics
         n_asked, n_actions = int((own["advised"] != _NO_ADVICE).sum()), task.n_actions
         among = own.get("advised_among", np.empty((n_asked, n_actions), dtype=np.bool_))
         fits = (
@@ -276,6 +284,9 @@ class EpisodeQueue:
             and len(own.get("advised_states", ())) == n_asked
             and among.shape == (n_asked, n_actions)
             and among.dtype == np.bool_
+            and outcomes.dtype == np.int64
+            and outcomes.shape == (0 if dynamics is None else n_steps,)
+            and (dynamics is None or bool(((outcomes >= -1) & (outcomes < dynamics.n_outcomes)).all()))
         )
         if not fits:
             raise InvalidInput("the open episodes must have one entry for each of them, each step and each question")

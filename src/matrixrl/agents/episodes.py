@@ -45,6 +45,7 @@ class _Step(NamedTuple):
     reward: float
     following: Any
     ended: bool
+    outcome: int | None = None  # of a problem with known dynamics
 
 
 class OpenEpisode:
@@ -167,6 +168,7 @@ class OpenEpisode:
         next_obs: Any,
         terminated: bool = False,
         *,
+        outcome: Any = None,
         step: int | None = None,
     ) -> None:
         """Add one step; the action need not be the one that was advised: its gap is added to `Agent.bound`.
@@ -177,12 +179,15 @@ class OpenEpisode:
             reward: Reward, in the environment's unit.
             next_obs: Observation after the step.
             terminated: Whether the environment ended the episode with this step.
+            outcome: Outcome of the step, of a problem with known dynamics; it may be left out where it follows from
+                the reward and the observation after the step.
             step: Number of the step, counted from 0, for reports that may arrive twice: a step that was observed before
                 with the same content is ignored, and one with another content is refused.
         """
         if step is None:
             self._check_unfinished("observe")
-        reported = self._checked(obs, action, reward, next_obs, terminated, self.stage if step is None else step)
+        number = self.stage if step is None else step
+        reported = self._checked(obs, action, reward, next_obs, terminated, outcome, number)
         if step is not None:
             if self._is_repeated(step, reported):
                 return
@@ -243,7 +248,9 @@ class OpenEpisode:
             self._agent._note_start_doubt(f"an episode was abandoned after its random first state {seen}")
         self._agent._queue.abandon(self)
 
-    def _checked(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool, step: int) -> _Step:
+    def _checked(
+        self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool, outcome: Any, step: int
+    ) -> _Step:
         """Return a step that was reported, or refuse it."""
         problem = self._agent.problem
         stage = integer("step", step, low=0, remedy="Steps count from 0.")
@@ -257,7 +264,11 @@ class OpenEpisode:
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
-        return _Step(state, chosen, earned, problem.state_after_end(following) if ended else following, ended)
+        after = problem.state_after_end(following) if ended else following
+        found = None
+        if outcome is not None or problem.task.dynamics is not None:
+            found = problem.outcome(state, chosen, earned, after, outcome)
+        return _Step(state, chosen, earned, after, ended, found)
 
     def _state(self, obs: Any) -> Any:
         """Return an observation as the state of the step to come; refuse a first state that the problem excludes."""
@@ -281,6 +292,7 @@ class OpenEpisode:
             self.data.rewards[k],
             self.data.next_states[k],
             last and self.data.terminated,
+            self.data.outcomes[k],
         )
         if not all(np.array_equal(one, other) for one, other in zip(known, reported, strict=True)):
             was = "timed out" if last and self._timed_out else "was observed with another content"
@@ -301,6 +313,9 @@ class OpenEpisode:
         if isinstance(problem.task, (Task, FunctionalTask)) and problem.task.end_state is None:
             rule = "needs a problem with an end state, to which a step that timed out leads"
             fail("time_out", rule, "one without", "Build the Task or FiniteMDP with end_state=….")
+        if problem.task.dynamics is not None:
+            rule = "must be left out for known dynamics, in which every step has an outcome"
+            fail("time_out", rule, "a step without one", "Make it an outcome of its own that terminates.")
         state = problem.saved_state("state", kept.state)
         paid = problem.reward(self._default_reward(state, kept.action, reward))
         return _Step(state, kept.action, paid, problem.state_after_end(state), ended=True)

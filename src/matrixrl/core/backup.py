@@ -155,6 +155,20 @@ class ValueBounds(ABC):
         Such values are those of a policy that was chosen by the data.
         """
 
+    def any_q(self, values: FloatArray | None, *, sign: float = 1.0, clip: bool = False) -> FloatArray:
+        """Return bounds on r + P V (B, A, S) that hold for any values (B, S), or on r if they are None.
+
+        Args:
+            values: As in `bound`.
+            sign: 1 for upper bounds, -1 for lower bounds.
+            clip: Keep P V, which is an average of V, in the range of V, also where the set does not use it.
+        """
+        reward = self.most if sign > 0.0 else self.least
+        shape = self.n_replicas, *reward.shape[-2:]
+        if values is None:
+            return np.broadcast_to(reward, shape).copy()
+        return reward + (averages(self, values, sign) if clip else self.bound(values, sign=sign))
+
     def restricted(self, pairs: BoolArray) -> ValueBounds:  # noqa: ARG002
         """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
         return self
@@ -166,6 +180,16 @@ class ValueBounds(ABC):
         """
         nothing = np.zeros(self.n_replicas, dtype=np.int64)
         return OptimalBounds(self.q(lower, sign=-1.0), self.q(upper), nothing)
+
+    def tightened(
+        self,
+        found: PolicyBounds,
+        first: IntArray | FloatArray,  # noqa: ARG002
+        second: IntArray | FloatArray,  # noqa: ARG002
+        frame: Frame,  # noqa: ARG002
+    ) -> PolicyBounds:
+        """Return bounds on two policies and their difference that are nowhere wider than those of `policy_bounds`."""
+        return found
 
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:  # noqa: ARG002
         """Return the compiled backup of the upper (sign 1) or lower (sign -1) bounds; None if NumPy is used.
@@ -405,15 +429,12 @@ def upper_policy_values(
     """
     values = np.zeros_like(ceiling)
     fill = bounds.compiled_policy_backup(1.0) if compiled else None
-    reward = np.broadcast_to(bounds.most, (len(policy), frame.n_actions, frame.n_states))
     if fill is not None:
         for b, actions in enumerate(policy):
             fill(b, *_ends(frame), actions.astype(np.int32), ceiling[b], values[b])
         return values
     for h in reversed(range(frame.horizon)):
-        q = reward
-        if h < frame.horizon - 1:
-            q = q + bounds.bound(frame.discount * values[:, h + 1])
+        q = bounds.any_q(None if h == frame.horizon - 1 else frame.discount * values[:, h + 1])
         worth = np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)[:, 0]
         np.clip(worth, 0.0, ceiling[:, h], out=values[:, h])
         if frame.end_state is not None:
@@ -471,12 +492,13 @@ def policy_bounds(
         common = weights.min(axis=0)
         alone = weights - common
         low, high = np.zeros((2, 3, *common.shape))
-        if h < horizon - 1:
-            used = bounds.restricted(weights.max(axis=0) > 0.0)
-            sides = ((lower, -1.0), (upper, 1.0))
-            low, high = (_next_values(used, frame.discount * side[:, :, h + 1], sign) for side, sign in sides)
-        low[:_DIFFERENCE] += bounds.least
-        high[:_DIFFERENCE] += bounds.most
+        used = bounds.restricted(weights.max(axis=0) > 0.0)
+        for q, side, sign in ((low, lower, -1.0), (high, upper, 1.0)):
+            following = None if h == horizon - 1 else frame.discount * side[:, :, h + 1]
+            for policy in (_FIRST, _SECOND):
+                q[policy] = used.any_q(None if following is None else following[policy], sign=sign, clip=True)
+            if following is not None:
+                q[_DIFFERENCE] = averages(used, following[_DIFFERENCE], sign)
         if ceiling is not None:
             np.minimum(high[:_DIFFERENCE], ceiling[:, h], out=high[:_DIFFERENCE])
         for policy in (_FIRST, _SECOND):
@@ -490,7 +512,7 @@ def policy_bounds(
         if frame.end_state is not None:
             known = left[h] * frame.end_reward
             lower[..., h, frame.end_state] = upper[..., h, frame.end_state] = np.array([[known], [known], [0.0]])
-    return PolicyBounds(lower, upper)
+    return bounds.tightened(PolicyBounds(lower, upper), first, second, frame)
 
 
 def _weights(policy: IntArray | FloatArray, stage: int, n_actions: int) -> FloatArray:
@@ -502,17 +524,10 @@ def _weights(policy: IntArray | FloatArray, stage: int, n_actions: int) -> Float
     return np.asarray(taken, dtype=np.float64)
 
 
-def _next_values(bounds: ValueBounds, values: FloatArray, sign: float) -> FloatArray:
-    """Return bounds on the expected next values of all pairs: (3, B, S) → (3, B, A, S)."""
-    found = [
-        np.clip(
-            bounds.bound(one, sign=sign),
-            one.min(axis=1)[:, None, None],  # P V is an average of V, also where the set does not use it
-            one.max(axis=1)[:, None, None],
-        )
-        for one in values
-    ]
-    return np.stack(found)
+def averages(bounds: ValueBounds, values: FloatArray, sign: float) -> FloatArray:
+    """Return bounds on the expected next values of all pairs, in the range of the values: (B, S) → (B, A, S)."""
+    least, most = values.min(axis=1)[:, None, None], values.max(axis=1)[:, None, None]
+    return np.clip(bounds.bound(values, sign=sign), least, most)
 
 
 def _mean(weights: FloatArray, q: FloatArray) -> FloatArray:

@@ -66,6 +66,16 @@ class SeenRows:
         part.firsts = np.cumsum(self.lengths[places]) - self.lengths[places]
         return part
 
+    def repeated(self, places: IntArray, ids: IntArray) -> SeenRows:
+        """Return the rows at some places (R',), which may be repeated, under other numbers `ids` in ascending order."""
+        lengths = self.lengths[places]
+        firsts = np.cumsum(lengths) - lengths
+        entries = np.repeat(self.firsts[places] - firsts, lengths) + np.arange(int(lengths.sum()))
+        made = object.__new__(SeenRows)
+        made.ids, made.firsts, made.totals = ids, firsts, self.totals[places]
+        made.outcomes, made.times = self.outcomes[entries], self.times[entries]
+        return made
+
     def sums(self, entries: FloatArray) -> FloatArray:
         """Return the sum of the entries of each row: (E,) → (R,)."""
         return np.add.reduceat(entries, self.firsts) if len(self.firsts) else np.zeros(0)

@@ -13,7 +13,7 @@ import numpy as np
 from matrixrl.checks import choice, fail, integer, shown
 from matrixrl.logs.minari_data import PREFIX, minari_table, open_minari
 from matrixrl.logs.rows import Columns, LogRows
-from matrixrl.logs.step_log import NAMES, StepLog
+from matrixrl.logs.step_log import StepLog
 from matrixrl.logs.table import VECTORS, LogTable, open_table
 from matrixrl.problems import Problem
 from matrixrl.spaces import PartsCodec
@@ -22,6 +22,7 @@ __all__ = ["ROLES", "CheckedLog", "LogPlan", "log_digest", "read_log"]
 
 ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminated", "truncated")
 """What a column of a log can be."""
+_OUTCOME = "outcome"  # of a problem with known dynamics
 
 _NEEDED = ("state", "action", "reward")
 _USUAL: dict[str, tuple[str, ...]] = {
@@ -35,6 +36,7 @@ _USUAL: dict[str, tuple[str, ...]] = {
         *("next_states", "next_observations", "new_state", "next_state_id"),
     ),
     "terminated": ("terminated", "terminal", "is_terminal", "terminals", "termination", "terminations"),
+    "outcome": ("outcome", "outcomes", "w"),
     "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts", "is_truncated"),
 }
 _UNCLEAR = ("done", "dones", "is_done")
@@ -78,7 +80,8 @@ class LogPlan:
     def __str__(self) -> str:
         steps, episodes = _count(self.n_steps, "step"), _count(self.n_episodes, "episode")
         lines = [f"{self.source}: {steps} of {episodes}"]
-        lines += [_line(role.replace("_", " "), self._taken(role)) for role in ROLES]
+        roles = [*ROLES, *[_OUTCOME] * (_OUTCOME in self.columns)]
+        lines += [_line(role.replace("_", " "), self._taken(role)) for role in roles]
         lines.append(_line("ignored", ", ".join(map(repr, self.ignored)) or "nothing"))
         late = f"{_count(self.n_late, 'episode')} after the first stage"
         lines.append(_line("begin", late if self.n_late else "all episodes at the first stage"))
@@ -180,7 +183,7 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
 def log_digest(log: StepLog, names: list[str]) -> bytes:
     """Return the SHA-256 digest of the steps of a log and the names of its episodes, in which numbers are floats."""
     found = hashlib.sha256()
-    for name in NAMES:
+    for name in log.names:
         array = getattr(log, name)
         array = np.ascontiguousarray(array, dtype=np.float64 if array.dtype.kind == "f" else np.int64)
         found.update(f"{name} {array.dtype} {array.shape};".encode())
@@ -199,10 +202,11 @@ def _choose_columns(source: LogTable, given: Any, problem: Problem) -> Columns:
             rule = "must be left out for a Minari data set, which names its own"
             fail("columns", rule, shown(given), "Leave it out.")
         return dict(source.roles)
-    named = {choice("a role in columns", role, ROLES): _named(source, role, n) for role, n in (given or {}).items()}
+    roles = [*ROLES, *[_OUTCOME] * (problem.task.dynamics is not None)]
+    named = {choice("a role in columns", role, roles): _named(source, role, n) for role, n in (given or {}).items()}
     found = {role: names for role, names in named.items() if names}
     left = [column for column in source.columns if not any(column in names for names in found.values())]
-    for role in ROLES:
+    for role in roles:
         if role not in named and (names := _of_parts(role, left, problem) or _guess(source, role, left)):
             found[role] = names
     for role in _NEEDED:
@@ -215,7 +219,7 @@ def _choose_columns(source: LogTable, given: Any, problem: Problem) -> Columns:
     for column in used:
         if used.count(column) > 1:
             fail("columns", "must name a column once", f"{column!r} for two roles", "Name another column.")
-    return {role: found[role] for role in ROLES if role in found}
+    return {role: found[role] for role in roles if role in found}
 
 
 def _named(source: LogTable, role: str, given: Any) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
+from matrixrl.errors import InvalidInput
 from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.logs.table import VECTORS, LogTable
 from matrixrl.problems import ContinuousTask, FunctionalTask, Problem
+from matrixrl.problems.dynamics import SAME_REWARD
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, NamesCodec
 
@@ -64,6 +66,7 @@ class LogRows:
         what = f"an action of {problem.name}"
         self.actions = self._numbers(columns["action"], self._vector(read, "action"), problem.actions, ~none, what)
         self.rewards = self._checked_rewards(rewards)
+        self.outcomes = self._reported_outcomes(read)
         self._sort(episodes)
 
     def _sort(self, episodes: IntArray) -> None:
@@ -72,7 +75,8 @@ class LogRows:
         self.order = np.lexsort((np.arange(len(steps)), steps, episodes))
         self.episodes = episodes[self.order]
         self.steps = None if self.steps is None else self.steps[self.order]
-        for name in ("states", "next_states", "has_next", "terminated", "truncated", "actions", "rewards"):
+        names = ("states", "next_states", "has_next", "terminated", "truncated", "actions", "rewards", "outcomes")
+        for name in names:
             setattr(self, name, getattr(self, name)[self.order])
         self.follows = np.zeros(len(steps), dtype=np.bool_)
         self.follows[1:] = self.episodes[1:] == self.episodes[:-1]
@@ -149,6 +153,39 @@ class LogRows:
             self._refuse_first(names, values, ~problem.in_range(values), rule, remedy)
         return values
 
+    def _reported_outcomes(self, read: dict[str, Any]) -> IntArray:
+        """Return the numbers of the outcomes of known dynamics, −1 of an empty cell or without the column: (n,)."""
+        found = np.full(len(self.rewards), -1)
+        dynamics = self.problem.task.dynamics
+        if dynamics is None or "outcome" not in self.columns:
+            return found
+        names = self.columns["outcome"]
+        values: FloatArray = read[names[0]]
+        order = np.argsort(dynamics.outcomes)
+        places = order[np.searchsorted(dynamics.outcomes[order], values).clip(max=len(order) - 1)]
+        known = ~np.isnan(values)
+        bad = known & (dynamics.outcomes[places] != values)
+        self._refuse_first(names, values, bad, f"must be one of the {len(order)} outcomes of {self.problem.name}")
+        return np.where(known, places, found)
+
+    def _known_outcomes(self, kept: IntArray, next_states: IntArray) -> IntArray | None:
+        """Return the outcomes of some rows (k,) of known dynamics, reported or found; None for another problem."""
+        problem = self.problem
+        if problem.task.dynamics is None:
+            return None
+        steps = self.states[kept], self.actions[kept], self.rewards[kept], next_states[kept]
+        reported = self.outcomes[kept]
+        found = problem.task.dynamics.find(steps, reported, SAME_REWARD * problem.task.unit)
+        if (at := _first(found == -2)) is not None:
+            value = None if reported[at] < 0 else problem.task.dynamics.outcomes[reported[at]].item()
+            state, action, reward, following = (array[at].item() for array in steps)
+            try:
+                problem.outcome(state, action, reward, following, value)
+            except InvalidInput as error:
+                place = self._place(int(kept[at]))
+                raise InvalidInput(f"{self.source.name}, {place}: {error}") from None
+        return found
+
     def _refuse_first(
         self, names: tuple[str, ...], values: FloatArray, bad: BoolArray, rule: str, remedy: str = _CHECK
     ) -> None:
@@ -196,6 +233,7 @@ class LogRows:
             ended=self.terminated[kept],
             firsts=stages[kept][begins],
             lengths=np.diff(begins, append=len(kept)),
+            outcomes=self._known_outcomes(kept, next_states),
         )
         return log, number, self.order[~known], self._selection(stages, known)
 

@@ -17,7 +17,8 @@ __all__ = ["NAMES", "SeenLog", "StepLog", "rows_differ"]
 
 _OF_STEPS = ("states", "actions", "rewards", "next_states", "ended")
 NAMES = (*_OF_STEPS, "firsts", "lengths")
-"""Names of the arrays of `StepLog`."""
+"""Names of the arrays of `StepLog` that every problem has."""
+_OUTCOMES = "outcomes"
 
 _TOGETHER = 1024  # played episodes that are joined, so that a step does not cost an array
 _LOGGED = "logged"
@@ -41,6 +42,7 @@ class StepLog:
         ended: (n,) Whether the environment terminated the episode with this step.
         firsts: (m,) Stage of the first step of each episode; 0 unless its first steps are missing.
         lengths: (m,) Number of steps of each episode, at least 1.
+        outcomes: (n,) Outcome of each step of a problem with known dynamics, counted from 0; None for other problems.
 
     >>> one, two = np.array([0, 1, 0]), np.array([1, 0, 1])
     >>> log = StepLog(one, one, np.ones(3), two, np.zeros(3, dtype=bool), np.array([0, 2]), np.array([2, 1]))
@@ -55,6 +57,12 @@ class StepLog:
     ended: BoolArray
     firsts: IntArray
     lengths: IntArray
+    outcomes: IntArray | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its arrays."""
+        return NAMES if self.outcomes is None else (*NAMES, _OUTCOMES)
 
     @property
     def n_episodes(self) -> int:
@@ -97,7 +105,8 @@ class StepLog:
     def _between(self, first: int, last: int, offsets: IntArray) -> StepLog:
         rows = slice(int(offsets[first]), int(offsets[last]))
         arrays = {name: getattr(self, name)[rows] for name in _OF_STEPS}
-        return StepLog(**arrays, firsts=self.firsts[first:last], lengths=self.lengths[first:last])
+        outcomes = None if self.outcomes is None else self.outcomes[rows]
+        return StepLog(**arrays, firsts=self.firsts[first:last], lengths=self.lengths[first:last], outcomes=outcomes)
 
     def parts(self, most: int) -> Iterator[StepLog]:
         """Yield all episodes in order, as many whole ones at a time as have at most so many steps; at least one."""
@@ -117,6 +126,7 @@ class StepLog:
             self.rewards[None],
             self.next_states.astype(whole)[None],
             self.ended[None],
+            outcomes=None if self.outcomes is None else self.outcomes.astype(np.int64)[None],
         )
         missing = int(self.firsts[0]) if self.n_episodes == 1 else 0
         return found.padded(missing + self.n_steps, before=True)
@@ -124,7 +134,7 @@ class StepLog:
     @classmethod
     def joined(cls, logs: Sequence[StepLog]) -> StepLog:
         """Return the episodes of some logs, one log after the other; there must be at least one log."""
-        return cls(*(np.concatenate([getattr(log, name) for log in logs]) for name in NAMES))
+        return cls(*(np.concatenate([getattr(log, name) for log in logs]) for name in logs[0].names))
 
 
 class SeenLog:
@@ -155,14 +165,15 @@ class SeenLog:
         if not played:
             return
         lengths = np.array([steps.actions.shape[1] for steps in played], dtype=np.int64)
-        arrays = {name: np.concatenate([getattr(steps, name)[0] for steps in played]) for name in _OF_STEPS}
+        names = _OF_STEPS if played[0].outcomes is None else (*_OF_STEPS, _OUTCOMES)
+        arrays = {name: np.concatenate([getattr(steps, name)[0] for steps in played]) for name in names}
         arrays["actions"] = self._problem.task.stages.own(arrays["actions"])
         self._add(StepLog(**arrays, firsts=np.zeros_like(lengths), lengths=lengths), logged=False)
         self._pending = []
 
     def _add(self, log: StepLog, *, logged: bool) -> None:
         types = self._types()
-        self._blocks.append(StepLog(*(getattr(log, name).astype(types[name]) for name in NAMES)))
+        self._blocks.append(StepLog(*(getattr(log, name).astype(types[name]) for name in log.names)))
         self._are_logged.append(np.full(log.n_episodes, logged))
 
     def _types(self) -> dict[str, np.dtype[Any]]:
@@ -174,6 +185,7 @@ class SeenLog:
         elif isinstance(task, FunctionalTask):
             state = task.state_dtype
         stage = np.min_scalar_type(task.horizon)
+        outcomes = {} if task.dynamics is None else {_OUTCOMES: np.min_scalar_type(-task.dynamics.n_outcomes)}
         return {
             "states": state,
             "actions": np.min_scalar_type(self._problem.actions.size - 1),
@@ -182,6 +194,7 @@ class SeenLog:
             "ended": np.dtype(np.bool_),
             "firsts": stage,
             "lengths": stage,
+            **outcomes,
         }
 
     @property
@@ -202,15 +215,16 @@ class SeenLog:
         if not self.n_episodes:
             return {}
         seen, logged = self.all()
-        return {name: getattr(seen, name) for name in NAMES} | {_LOGGED: logged}
+        return {name: getattr(seen, name) for name in seen.names} | {_LOGGED: logged}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `arrays` returned for the same problem."""
         if not arrays:
             return
-        if set(arrays) != {*NAMES, _LOGGED}:
-            raise InvalidInput(f"the steps that were seen must have the arrays {sorted((*NAMES, _LOGGED))}")
         types = self._types() | {_LOGGED: np.dtype(np.bool_)}
+        if set(arrays) != set(types):
+            raise InvalidInput(f"the steps that were seen must have the arrays {sorted(types)}")
         if any(arrays[name].dtype != types[name] for name in types):
             raise InvalidInput("the steps that were seen must have the types of the problem")
-        self._blocks, self._are_logged = [StepLog(*(arrays[name] for name in NAMES))], [arrays[_LOGGED]]
+        names = [name for name in types if name != _LOGGED]
+        self._blocks, self._are_logged = [StepLog(**{name: arrays[name] for name in names})], [arrays[_LOGGED]]

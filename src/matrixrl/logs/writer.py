@@ -72,8 +72,17 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem, text: Callable[
         **following,
         "terminated": seen.ended,
         "truncated": last & ~seen.ended,
+        **_outcomes(seen, problem),
         "source": np.where(np.repeat(logged, seen.lengths), "log", "played"),
     }
+
+
+def _outcomes(seen: StepLog, problem: Problem) -> dict[str, NDArray[Any]]:
+    """Return the column of outcomes of a problem with known dynamics; one that was not seen is masked."""
+    dynamics = problem.task.dynamics
+    if dynamics is None or seen.outcomes is None:
+        return {}
+    return {"outcome": np.ma.masked_array(dynamics.outcomes[seen.outcomes], seen.outcomes < 0)}
 
 
 def _cells(role: str, numbers: NDArray[Any], problem: Problem, text: Callable[[Any], str]) -> dict[str, NDArray[Any]]:

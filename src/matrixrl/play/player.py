@@ -26,7 +26,7 @@ from matrixrl.core.sets.base import split_forms
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Balls, Budget, Data, Kept, KLBalls, Lists, Played, World
 from matrixrl.play.results import Chunk
-from matrixrl.problems import FiniteMDP
+from matrixrl.problems import FiniteMDP, OutcomeMDP
 from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.tolerances import TIE
 
@@ -48,6 +48,8 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     """Return why whole episodes are not compiled, or None if they are."""
     if mdp is None:
         return "P is not known"
+    if isinstance(mdp, OutcomeMDP):
+        return "next states and rewards follow from outcomes, which compiled episodes do not draw"
     if not isinstance(algorithm, UCMatrixRL):
         return "only matrix-rl with all its columns has compiled episodes"
     model = algorithm.model

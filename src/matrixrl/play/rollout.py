@@ -52,9 +52,13 @@ class Trajectory:
         rewards: Rewards in the environment's unit.
         next_states: States after each step.
         terminated: Whether the environment ended the episode with the last step.
+        outcomes: Outcomes of the steps of a problem with known dynamics; None for each step of another one.
     """
 
-    __slots__ = ("_algorithm", "actions", "next_states", "off_plan", "plan", "rewards", "states", "terminated")
+    __slots__ = (
+        *("_algorithm", "actions", "next_states", "off_plan", "outcomes", "plan", "rewards", "states"),
+        "terminated",
+    )
 
     def __init__(self, algorithm: Algorithm, plan: Any) -> None:
         self._algorithm, self.plan = algorithm, plan
@@ -63,6 +67,7 @@ class Trajectory:
         self.actions: list[int] = []
         self.rewards: list[float] = []
         self.next_states: list[Any] = []
+        self.outcomes: list[int | None] = []
 
     @property
     def is_finished(self) -> bool:
@@ -81,12 +86,15 @@ class Trajectory:
         q = self._algorithm.action_values(self.plan, stage, np.asarray(state)[None], explore=explore)
         return int(best_among(q, among, horizon)[0])
 
-    def append(self, state: Any, action: int, reward: float, following: Any, ended: bool) -> None:
+    def append(
+        self, state: Any, action: int, reward: float, following: Any, ended: bool, outcome: int | None = None
+    ) -> None:
         """Append one step."""
         self.states.append(state)
         self.actions.append(action)
         self.rewards.append(reward)
         self.next_states.append(following)
+        self.outcomes.append(outcome)
         self.terminated = ended
 
     def add(
@@ -96,13 +104,14 @@ class Trajectory:
         reward: float,
         following: Any,
         ended: bool,
+        outcome: int | None = None,
         *,
         planned: int | None,
         explore: bool = True,
     ) -> None:
         """Append one step that was just played, where the plan had an action, and let the algorithm revise the plan."""
         self.off_plan |= action != planned
-        self.append(state, action, reward, following, ended)
+        self.append(state, action, reward, following, ended, outcome)
         if explore and self._algorithm.revised is not None and not self.is_finished:
             self.plan = self._algorithm.revised(self.plan, self.steps)
 
@@ -121,6 +130,7 @@ class Trajectory:
             np.array(self.rewards[since:])[None],
             np.array(self.next_states[since:])[None],
             ended,
+            outcomes=np.array(self.outcomes[since:])[None] if self.outcomes and None not in self.outcomes else None,
         )
 
 
@@ -265,7 +275,11 @@ def play_in_env(
         next_obs, reward, terminated, truncated, info = _take_step(env, problem.to_env(problem.env_action(action)))
         following, earned = problem.state("next_obs", problem.from_env(next_obs)), problem.reward(reward)
         after = problem.state_after_end(following) if terminated else following
-        running.add(state, action, earned, after, terminated, planned=planned, explore=explore)
+        outcome = None
+        if problem.task.dynamics is not None:
+            reported = info.get("outcome") if isinstance(info, Mapping) else None
+            outcome = problem.outcome(state, action, earned, after, reported)
+        running.add(state, action, earned, after, terminated, outcome, planned=planned, explore=explore)
         if terminated:
             return
         if truncated and stage < horizon - 1:

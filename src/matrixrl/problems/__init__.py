@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from matrixrl.extras import later_names
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask, read_continuous
+from matrixrl.problems.dynamics import KnownDynamics, OutcomeMDP, OutcomeTables
 from matrixrl.problems.fingerprint import differing_fields, fingerprint, fingerprint_of_features
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task, draw_start
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
@@ -39,8 +40,11 @@ __all__ = [
     "FactoredTransitions",
     "FiniteMDP",
     "FunctionalTask",
+    "KnownDynamics",
     "Layout",
     "MDPEnv",
+    "OutcomeMDP",
+    "OutcomeTables",
     "Problem",
     "ProblemOptions",
     "RegretEvaluator",

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import fail, flag, index, real_numbers, shown
+from matrixrl.checks import fail, flag, real_numbers, shown
 from matrixrl.display import Described
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Features
@@ -20,6 +20,7 @@ from matrixrl.problems.stages import Stages
 from matrixrl.problems.task import Task, checked_range
 from matrixrl.problems.transitions import DenseTransitions, SparseTransitions, Transitions
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
+from matrixrl.spaces import DiscreteCodec, codec_of
 from matrixrl.tolerances import PROBABILITY
 
 __all__ = ["FiniteMDP", "MDPEnv", "Task", "checked_mdp", "checked_range", "draw_start"]
@@ -182,10 +183,13 @@ class FiniteMDP(Described):
         n, horizon, end = len(uniforms), self.horizon, self.task.end_state
         states = np.empty((n, horizon + 1), dtype=np.int64)
         actions = np.empty((n, horizon), dtype=np.int64)
+        drawn = []
         states[:, 0] = draw_start(self.task.start, first)
         for h in range(horizon):
             actions[:, h] = act(h, states[:, h])
-            states[:, h + 1] = self.transitions.sample(states[:, h], actions[:, h], following[:, h])
+            states[:, h + 1], outcomes = self.transition(states[:, h], actions[:, h], following[:, h])
+            if outcomes is not None:
+                drawn.append(outcomes)
         before, after = states[:, :-1], states[:, 1:]
         ended, taken = np.zeros(before.shape, dtype=np.bool_), np.ones(before.shape, dtype=np.bool_)
         if end is not None:
@@ -193,7 +197,7 @@ class FiniteMDP(Described):
             ended = taken & (after == end)
         self.task.check_actions("action", before, actions)
         rewards = self.earn(before, actions, coins) * taken
-        return Steps(before, actions, rewards, after, ended, taken)
+        return Steps(before, actions, rewards, after, ended, taken, np.stack(drawn, axis=1) if drawn else None)
 
     def episode_draws(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Split the uniform numbers (…, `draws_per_episode`) of an episode by their use.
@@ -204,6 +208,19 @@ class FiniteMDP(Described):
         h = self.horizon
         coins = uniforms[..., h + 1 :] if self.noisy_rewards else uniforms[..., 1:]
         return uniforms[..., 0], uniforms[..., 1 : h + 1], coins
+
+    @property
+    def gym_spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        """Gymnasium spaces of observations and of actions."""
+        return spaces.Discrete(self.n_states), spaces.Discrete(self.task.n_own_actions)
+
+    def transition(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> tuple[IntArray, IntArray | None]:
+        """Return the next states (k,) that uniform numbers (k,) select, and the outcomes that lead there, if known."""
+        return self.transitions.sample(states, actions, uniforms), None
+
+    def outcome_value(self, number: int) -> Any:
+        """Return the value of an outcome as it is reported."""
+        return number
 
     def earn(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> FloatArray:
         """Return the rewards of steps; `uniforms` in [0, 1) select them if they are noisy. All shapes are equal."""
@@ -304,7 +321,7 @@ def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:
     return np.searchsorted(cdf / cdf[-1], uniforms, side="right")
 
 
-class MDPEnv(gym.Env[np.int64, np.int64]):
+class MDPEnv(gym.Env[Any, Any]):
     """A Gymnasium environment that plays a `FiniteMDP`; observations are state numbers.
 
     `reset` draws all uniform numbers of the episode: one for the first state and one for each step, or two for each
@@ -324,16 +341,14 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     def __init__(self, mdp: FiniteMDP) -> None:
         self.mdp = checked_mdp(mdp)
         self.horizon = mdp.horizon
-        self.observation_space = spaces.Discrete(mdp.n_states)
-        self.action_space = spaces.Discrete(mdp.task.n_own_actions)
+        self.observation_space, self.action_space = mdp.gym_spaces
+        self._codecs = codec_of("observation", self.observation_space), codec_of("action", self.action_space)
         self._state = 0
         self._stage = mdp.horizon
         self._next_uniforms: FloatArray = np.empty(0)
         self._coins: FloatArray = np.empty(0)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.int64, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode and return its first state; `seed`, if given, restarts the random stream."""
         super().reset(seed=seed, options=options)
         first, self._next_uniforms, self._coins = self.mdp.episode_draws(
@@ -341,28 +356,36 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         )
         self._state = int(draw_start(self.mdp.task.start, first[None])[0])
         self._stage = 0
-        return np.int64(self._state), self._info()
+        return self._observation(), self._info()
 
-    def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take an action; return next state, reward, terminated, truncated and info.
 
         The reward is the expected reward of the state and action, or a random one if the MDP has noisy rewards.
         """
         if self._stage >= self.horizon:
             raise ProtocolError("step was called outside an episode; call reset first")
-        own = index("action", action, size=self.mdp.task.n_own_actions, remedy="Choose from action_space.")
+        own = self._codecs[1].encode("action", action, "Choose from action_space.")
         self.mdp.task.check_actions("action", np.array([self._state]), np.array([own]), self._stage)
         now = slice(self._stage, self._stage + 1)
         state, inner = np.array([self._state]), np.array([self.mdp.stages.inner(own, self._stage)])
         rewards = self.mdp.earn(state, inner, self._coins[now])
-        following = self.mdp.transitions.sample(state, inner, self._next_uniforms[now])
+        following, outcomes = self.mdp.transition(state, inner, self._next_uniforms[now])
         self._stage += 1
         reward, self._state = float(rewards[0]), int(following[0])
         terminated = self._state == self.mdp.task.end_state
         truncated = not terminated and self._stage >= self.horizon
         if terminated:
             self._stage = self.horizon
-        return np.int64(self._state), reward, terminated, truncated, self._info()
+        outcome = {} if outcomes is None else {"outcome": self.mdp.outcome_value(int(outcomes[0]))}
+        return self._observation(), reward, terminated, truncated, self._info() | outcome
+
+    def _observation(self) -> Any:
+        """Return the state as it is observed; an end state that is none of the observed ones shows the last one."""
+        codec = self._codecs[0]
+        if isinstance(codec, DiscreteCodec):
+            return np.int64(min(self._state, codec.size - 1))
+        return codec.decode(min(self._state, codec.size - 1))
 
     def action_masks(self) -> BoolArray:
         """Return which actions are allowed in the current state: (A,)."""

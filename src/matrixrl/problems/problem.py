@@ -11,6 +11,7 @@ import numpy as np
 from matrixrl.checks import fail, index, number, shaped, shown
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
+from matrixrl.problems.dynamics import SAME_REWARD, KnownDynamics
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.task import Kind
 from matrixrl.records import BoolArray, FloatArray
@@ -75,6 +76,9 @@ class Problem:
         >>> Problem.of(Task(reward=[[0.0, 1.0]], horizon=3)).kind
         'finite'
         """
+        if isinstance(task, KnownDynamics):
+            name = type(task).__name__
+            return cls(task, task.features, mdp=task.mdp, name=name, states=task.states, actions=task.actions)
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
         chosen = known.features if features is None else features.cover(known.n_states, known.n_actions)
@@ -251,6 +255,49 @@ class Problem:
             remedy = "Declare a reward_range that contains it, or pass reward_outside='clip'."
             fail("reward", f"must lie in [{low:g}, {high:g}], the declared range of rewards", earned, remedy)
         return earned
+
+    def outcome(self, state: int, action: int, reward: float, following: int, given: Any = None) -> int | None:
+        """Return the number of the outcome of a step, reported or found; None for a problem without known dynamics.
+
+        It is −1 if it was not reported where next state and reward do not depend on it: nothing is learned from that.
+
+        Args:
+            state: State before the step.
+            action: Action.
+            reward: Reward.
+            following: State after the step, or the end state.
+            given: Value of the outcome, if it was reported.
+        """
+        dynamics = self.task.dynamics
+        if dynamics is None:
+            if given is not None:
+                rule = "must be left out for a problem without known dynamics"
+                fail("outcome", rule, shown(given), "Build the problem with matrixrl.KnownDynamics.")
+            return None
+        reported = None if given is None else dynamics.number(given)
+        step, slack = tuple(np.array([one]) for one in (state, action, reward, following)), SAME_REWARD * self.task.unit
+        [best] = dynamics.find(step, np.array([-1 if reported is None else reported]), slack).tolist()
+        if best > -2:
+            return int(best)
+        found = np.flatnonzero(dynamics.fits(step, slack)[0])
+        pair = f"state {self.shown_state(state)} and action {shown(self.env_action(action))}"
+        if reported is not None:
+            after = int(dynamics.next_states[action, state, reported])
+            paid = float(dynamics.rewards[action, state, reported])
+            rule = f"must be one that leads from {pair} to {self._shown_after(following)} with reward {reward:g}"
+            leads = f"{shown(given)}, which leads to {self._shown_after(after)} with reward {paid:g}"
+            fail("outcome", rule, leads, "Check step, or what was observed.")
+        if len(found):
+            few = ", ".join(str(dynamics.outcomes[w].item()) for w in found[:4]) + ", …" * (len(found) > 4)
+            rule = f"must be reported, as several outcomes of {pair} have this next state and reward"
+            remedy = "Pass outcome=…, a column 'outcome' of a log, or info['outcome'] of an environment."
+            fail("outcome", rule, f"one of {few}", remedy)
+        received = f"{self._shown_after(following)} with reward {reward:g}"
+        rule = f"must be those of some outcome of {pair}"
+        fail("next state and reward", rule, received, "Check step, or what was observed.")
+
+    def _shown_after(self, state: int) -> str:
+        return "the end" if state == self.finite_task.end_state else f"state {self.shown_state(state)}"
 
     def in_range(self, rewards: FloatArray) -> BoolArray:
         """Say which rewards lie in the declared range, up to rounding; all do if none is declared. Any shape."""

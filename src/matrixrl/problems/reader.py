@@ -26,6 +26,7 @@ from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi
 from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import FunctionalTask, declared_range, read_continuous
+from matrixrl.problems.dynamics import KnownDynamics
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task
 from matrixrl.problems.gym_tables import (
     check_time_limit,
@@ -202,6 +203,8 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
         options.refuse_numbered("a FunctionalTask")
         pseudo = options.psi_pinv
         return Problem(given, env=given.env, name=name, pseudo=pseudo, actions=given.actions, **options.of_problem)
+    if isinstance(given, KnownDynamics):
+        return _read_dynamics(given, options, name)
     env: gym.Env[Any, Any] | None = None
     known: FiniteMDP | Task
     if isinstance(given, (FiniteMDP, Task)):
@@ -218,7 +221,8 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
             remedy = "Give one of its sub-environments here, and the vector environment to learn(n_episodes, env=…)."
         fail(
             "problem",
-            "must be the name of an environment, a Gymnasium environment, a FiniteMDP, a Task or a FunctionalTask",
+            "must be the name of an environment, a Gymnasium environment, a FiniteMDP, a KnownDynamics, a Task or a "
+            "FunctionalTask",
             shown(given) if isinstance(given, (str, int, float, type, type(None))) else type(given).__name__,
             remedy,
         )
@@ -257,6 +261,32 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
         states=states,
         actions=actions,
         env_codecs=of_env,
+        **options.of_problem,
+    )
+
+
+def _read_dynamics(given: KnownDynamics, options: ReadOptions, name: str) -> Problem:
+    """Return the problem of known dynamics, which is played in its environment, or simulated if its law is given."""
+    options.refuse([*_WORLD, "discount", "accuracy", "phi", "psi", "stage_dependent"], "a KnownDynamics")
+    if not isinstance(options.allowed, str):
+        options.refuse(["allowed"], "a KnownDynamics")
+    given.restricted(options.allowed)  # refuse "all" where it has allowed actions of its own
+    env = given.env if given.mdp is None else given.make_env()
+    if env is not None:
+        check_time_limit(env, given.horizon, is_endless=given.is_endless)
+        codecs = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
+        if codecs != (given.states, given.actions):
+            received = f"{codecs[0]} and {codecs[1]}"
+            fail("env", f"must have the spaces {given.states} and {given.actions}", received, "Correct the spaces.")
+    return Problem(
+        given,
+        given.features,
+        env=env,
+        mdp=given.mdp,
+        name=name,
+        regret_every=spacing("measure_regret", options.measure_regret),
+        states=given.states,
+        actions=given.actions,
         **options.of_problem,
     )
 

@@ -21,6 +21,7 @@ from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePs
 from matrixrl.features.bundle import phi_with_end, psi_with_end
 from matrixrl.measurement import spacing
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
+from matrixrl.problems.dynamics import KnownDynamics, OutcomeTables
 from matrixrl.problems.fingerprint import Fingerprint, answers_of, differing_fields, fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.gym_tables import known_mdp
@@ -94,6 +95,8 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     arrays: Arrays = {"reward": task.reward, "start": task.start}
     if task.allowed is not None:
         arrays["allowed"] = task.allowed
+    if task.dynamics is not None:
+        arrays |= task.dynamics.arrays()
     if problem.points is not None:
         arrays["points"] = problem.state_points()
     header["phi"], of_phi = _save_map("phi", phi)
@@ -212,12 +215,14 @@ class SavedProblem:
                 _refuse(given, "Pass an environment whose observations are vectors to load.")
             own_range, regret = None if entries["is_declared"] else entries["reward_range"], entries["measures_regret"]
             return read_problem(given, horizon=entries["horizon"], reward_range=own_range, measure_regret=regret)
+        if isinstance(given, KnownDynamics):
+            return read_problem(given, allowed="all" if entries["ignores_masks"] else None)
         if isinstance(given, FiniteMDP):
             codecs: tuple[Codec, Codec] = DiscreteCodec(given.n_states), DiscreteCodec(given.task.n_own_actions)
         elif isinstance(given, gym.Env):
             codecs = codec_of("observation", given.observation_space), codec_of("action", given.action_space)
         else:
-            _refuse(given, "Pass an environment or a FiniteMDP to load.")
+            _refuse(given, "Pass an environment, a FiniteMDP or a KnownDynamics to load.")
         mdp = given if isinstance(given, FiniteMDP) else known_mdp(given)
         named = codecs if mdp is None else (mdp.task.states or codecs[0], mdp.task.actions or codecs[1])
         if differing := self._differing_spaces(*named):  # tables of the file do not fit other sizes
@@ -261,6 +266,8 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         return saved
     optional = {"points": _TABLE, "allowed": np.empty((0, 0), dtype=np.bool_)}
     wanted = {"reward": _TABLE, "start": _ROW, **_MAPS["phi", header["phi"]], **_MAPS["psi", header["psi"]]}
+    if any(name in arrays for name in OutcomeTables.LIKE):
+        wanted |= OutcomeTables.LIKE
     check_arrays(arrays, wanted | {name: table for name, table in optional.items() if name in arrays})
     task = _unpack_task(header, arrays)
     task.states, task.actions = unless_numbers(states), unless_numbers(saved.actions)
@@ -286,6 +293,8 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
     )
     for name in _FLAGS:
         setattr(task, name, header[name])
+    if "outcomes" in arrays:
+        task.dynamics = OutcomeTables.from_arrays(arrays, task.n_states, task.n_actions, task.reward_range)
     if classes is not None:
         stages = read_stages(classes, task.horizon, 1)
         if task.n_actions % stages.n_classes or stages.classes.tolist() != classes:

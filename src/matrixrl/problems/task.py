@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,9 @@ from matrixrl.problems.action_masks import read_masks, refuse_forbidden
 from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, DiscreteCodec, NamesCodec, PartsCodec, read_space
+
+if TYPE_CHECKING:
+    from matrixrl.problems.dynamics import OutcomeTables
 
 __all__ = [
     "EpisodicTask",
@@ -106,6 +109,7 @@ class EpisodicTask:
         start_is_declared: Whether the first state, or the distribution of first states, is declared.
         state_shape: Shape of one state: () for a number, (p,) for a vector.
         dimensions: Number of features d and d_psi that a task of functions has; zeros for other kinds.
+        dynamics: Next states and rewards as known functions of an outcome; None if they are not known.
     """
 
     kind: ClassVar[Kind]
@@ -114,6 +118,7 @@ class EpisodicTask:
     reward_range: tuple[float, float] | None
     allowed: BoolArray | None = None
     discount: float = 1.0
+    dynamics: OutcomeTables | None = None
     start_is_declared: bool = False
     state_shape: tuple[int, ...] = ()
     dimensions: tuple[int, int] = (0, 0)
@@ -431,6 +436,9 @@ class Task(EpisodicTask, Described):
         """
         if stage_dependent is None:
             return self
+        if self.dynamics is not None:
+            rule = "must be left out for known dynamics, whose laws say what is shared"
+            fail("stage_dependent", rule, shown(stage_dependent), "Make the stage a part of the state, and use laws=….")
         stages = read_stages(stage_dependent, self.horizon, self.n_own_actions)
         if self.stages.n_classes > 1 and not self.stages.same(stages):
             rule = "cannot be changed on a problem that has its own"

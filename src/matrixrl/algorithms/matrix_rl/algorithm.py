@@ -29,7 +29,7 @@ from matrixrl.core.models import CountModel, Model, ModelContext
 from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPhi
 from matrixrl.logs import StepLog
-from matrixrl.problems import Problem
+from matrixrl.problems import OutcomeTables, Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, FloatArray, Plan, Steps
 from matrixrl.settings import Settings
@@ -116,6 +116,9 @@ class UCMatrixRL(FiniteAlgorithm):
         may_count = self._may_count and not is_plug_in(type(self))
         allowed = problem.allowed_by_action
         chosen.settings = chosen.settings.for_features(problem.features, may_count=may_count, allowed=allowed)
+        if problem.task.dynamics is not None and (chosen.settings.columns or not chosen.settings.is_likelihood):
+            rule = f"must be a likelihood set for known dynamics, without columns, of {self.name}"
+            fail("set", rule, repr(chosen.settings.set), "Use MatrixRL with its default, or set='likelihood'.")
         return chosen
 
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -152,6 +155,7 @@ class UCMatrixRL(FiniteAlgorithm):
             allowed=self.frame.allowed,
             end_state=task.end_state,
             choices=task.choices,
+            dynamics=self._unit_dynamics(),
         )
         self.model = self._set.make_model(context)
         if chosen.optimism_budget > 0.0:
@@ -166,6 +170,11 @@ class UCMatrixRL(FiniteAlgorithm):
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
         self.kept = KeptPlan()
+
+    def _unit_dynamics(self) -> OutcomeTables | None:
+        """Return known dynamics with rewards mapped to [0, 1]; None if there are none."""
+        known = self.task.dynamics
+        return None if known is None else replace(known, rewards=self.to_unit(known.rewards))
 
     def _use_masks(self) -> None:
         """Plan with the actions that are allowed; a new plan is due."""
@@ -195,8 +204,11 @@ class UCMatrixRL(FiniteAlgorithm):
         if self.budget is not None and isinstance(self._played, BudgetPlan):
             self.budget.settle(self._played, steps, self._charging_bounds)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
+        following, weights = steps.next_states, steps.weights
+        if steps.outcomes is not None:  # they were reported or found where the steps were observed
+            following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
-            model.update(pairs, steps.next_states, unit, steps.weights)
+            model.update(pairs, following, unit, weights)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
 
     def _recall(self, plan: Plan) -> None:

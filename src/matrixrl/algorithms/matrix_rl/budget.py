@@ -189,11 +189,8 @@ def observed_widths(
     pairs = np.zeros((len(values), frame.n_actions, frame.n_states), dtype=np.bool_)
     pairs[replica, steps.actions[replica, stage], steps.states[replica, stage]] = True
     used, rows, found = bounds.restricted(pairs), np.arange(len(values)), np.zeros(wanted.shape)
-    apart = np.broadcast_to(bounds.most - bounds.least, pairs.shape)
     for h in np.unique(stage).tolist():
         here = rows, steps.actions[:, h], steps.states[:, h]
-        found[:, h] = apart[here]
-        if h < frame.horizon - 1:
-            following = frame.discount * values[:, h + 1]
-            found[:, h] += used.bound(following)[here] - used.bound(following, sign=-1.0)[here]
+        following = None if h == frame.horizon - 1 else frame.discount * values[:, h + 1]
+        found[:, h] = used.any_q(following)[here] - used.any_q(following, sign=-1.0)[here]
     return found

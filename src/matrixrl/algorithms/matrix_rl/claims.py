@@ -7,7 +7,7 @@ from typing import Any
 from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption
-from matrixrl.core.models import CountModel, RidgeModel
+from matrixrl.core.models import CountModel, OutcomeModel, RidgeModel
 from matrixrl.core.sets import LikelihoodSet, MatrixSet, WeightedBall
 from matrixrl.display import confidence
 from matrixrl.features import Features
@@ -15,6 +15,12 @@ from matrixrl.problems import Task
 from matrixrl.records import Guarantee
 
 __all__ = ["MatrixRLClaims"]
+
+_ORDER = (
+    "episodes are learned from in the order in which they were begun, all steps of each, and none is left out for what "
+    "was observed in it; no action, and no decision to end an episode, depends on what was observed in episodes begun "
+    "later"
+)
 
 
 class MatrixRLClaims(Claims):
@@ -60,7 +66,7 @@ class MatrixRLClaims(Claims):
             return f"{name} is a subclass of {algorithm.name}, and the proof is not about its methods"
         made_by = type(algorithm._set).make_model
         makers = MatrixSet.make_model, WeightedBall.make_model, LikelihoodSet.make_model
-        if made_by in makers and type(algorithm.model) in (CountModel, RidgeModel):
+        if made_by in makers and type(algorithm.model) in (CountModel, OutcomeModel, RidgeModel):
             return None
         return f"{type(algorithm._set).__name__} makes a model of its own, and the proof is not about it"
 
@@ -117,15 +123,24 @@ class MatrixRLClaims(Claims):
         """Assumptions of `guarantee` and of certificates, in words (docs/proofs.md, sections 3 to 6)."""
         if not self.guarantee and not self._certificate(False):
             return ""
+        if isinstance(self._model, OutcomeModel):
+            return self._words_of_dynamics
         rewards = "" if not self._algorithm.settings.known_reward else "the given rewards are the expected ones; "
         if self._model.confidence.watches_rewards:
             rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
         return (
             f"with probability {confidence(self.delta)}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some "
-            "M*; "
-            f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
-            "left out for what was observed in it; no action, and no decision to end an episode, depends on what was "
-            "observed in episodes begun later"
+            f"M*; {rewards}{_ORDER}"
+        )
+
+    @property
+    def _words_of_dynamics(self) -> str:
+        """Assumptions where dynamics are known (docs/proofs.md, section 19)."""
+        return (
+            f"with probability {confidence(self.delta)}, for all episodes at once, if every step leads where the given "
+            "function of state, action and outcome says, and its outcome is drawn from the law of its state and action "
+            "whatever came before; whether an outcome is reported where nothing depends on it follows from state and "
+            f"action alone; {_ORDER}"
         )
 
     def refutation(self) -> str | None:
@@ -135,7 +150,7 @@ class MatrixRLClaims(Claims):
         """
         if self._refutation is None:
             mdp, features = self._algorithm.problem.mdp, self._algorithm.problem.features
-            if mdp is None or features is None:
+            if mdp is None or features is None or isinstance(self._model, OutcomeModel):  # which made P itself
                 self._refutation = (None,)
             else:
                 if isinstance(self._model, CountModel):  # which relies on what follows from φ and ψ, not on all of it
@@ -167,5 +182,7 @@ class MatrixRLClaims(Claims):
         refuted: str | None = self._algorithm._rewards.words()
         if refuted is not None:
             return refuted
+        if isinstance(self._model, OutcomeModel):
+            return f"{first_alarm}: pairs that were declared to share a law of outcomes do not (or a δ event)"
         what = "P or the rewards" if self._model.confidence.watches_rewards else "P"
         return f"{first_alarm}: the features cannot represent {what} (or a δ event)"

@@ -45,7 +45,7 @@ class GivenRewards:
         self, problem: Problem, n_replicas: int, *, delta: float, known_reward: bool, may_watch: bool = True
     ) -> None:
         self._problem, self._delta = problem, delta
-        self._has_rewards = known_reward and problem.kind == "finite"
+        self._has_rewards = known_reward and problem.kind == "finite" and problem.finite_task.knows_reward
         self.is_on = self._has_rewards and problem.mdp is None and may_watch
         self.refuted: IntArray = np.full(n_replicas, -1, dtype=np.int64)
         self._replica = np.arange(n_replicas)[:, None]

@@ -107,11 +107,11 @@ class LikelihoodBounds(ValueBounds):
             return None
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
-        law = self._as_lists(self.seen, *((self.upper, self.top) if sign > 0 else (self.lower, None)))
+        law = self.as_lists(self.seen, *((self.upper, self.top) if sign > 0 else (self.lower, None)))
         joint, is_less = self._no_lists(), False
         if self.joint is not None and sign > 0:
             paid = np.nan_to_num(self.joint.levels, nan=-1.0)
-            joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid)
+            joint = self.as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid)
             is_less = self.joint.is_less
         return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
@@ -122,10 +122,10 @@ class LikelihoodBounds(ValueBounds):
 
         side = self.most if sign > 0.0 else self.least
         reward = np.broadcast_to(side, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
-        law = self._as_lists(self.seen, self.lower)
+        law = self.as_lists(self.seen, self.lower)
         return partial(likelihood.policy_values, sign, law, self.groups.ravel(), loop_array(reward))
 
-    def _as_lists(
+    def as_lists(
         self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None
     ) -> tuple[Any, ...]:
         """Return the laws of all groups as the compiled backup takes them; -1 marks unused levels of `paid` (B, L)."""

@@ -2,6 +2,7 @@
 
 from matrixrl.core.models.base import Model, ModelContext
 from matrixrl.core.models.counts import CountModel
+from matrixrl.core.models.outcomes import OutcomeModel
 from matrixrl.core.models.ridge import RidgeModel, Visits, ridge_for
 from matrixrl.core.models.sampled import ColumnEstimate, SampledModel, StateOracle
 
@@ -10,6 +11,7 @@ __all__ = [
     "CountModel",
     "Model",
     "ModelContext",
+    "OutcomeModel",
     "RidgeModel",
     "SampledModel",
     "StateOracle",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
 from matrixrl.features import AllowedPart, Features
+from matrixrl.problems import OutcomeTables
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model", "ModelContext"]
@@ -35,6 +36,7 @@ class ModelContext:
         allowed: (A, S) Allowed actions; None if all are.
         end_state: State whose law is known, or None.
         choices: (H, 2) Actions that each stage has, as in `Frame`.
+        dynamics: Known dynamics, with rewards mapped to [0, 1]; None if next states are drawn from unknown laws.
     """
 
     features: Features
@@ -49,6 +51,7 @@ class ModelContext:
     allowed: BoolArray | None
     end_state: int | None
     choices: IntArray
+    dynamics: OutcomeTables | None = None
 
 
 def steps_at_once(numbers_per_step: int) -> int:

@@ -20,7 +20,7 @@ from matrixrl.core.likelihood.radii import (
 )
 from matrixrl.core.models.base import Model, ModelContext
 from matrixrl.core.sets import LikelihoodConfidence, LikelihoodSet
-from matrixrl.features import LatentPsi, indicator_groups, latent_psi
+from matrixrl.features import LatentPsi, OneHotPsi, indicator_groups, latent_psi
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -84,16 +84,20 @@ class CountModel(Model):
     def __init__(self, likelihood_set: LikelihoodSet, context: ModelContext) -> None:
         super().__init__(context)
         self.likelihood_set = likelihood_set
-        features = context.features
-        groups = indicator_groups(features.phi, context.allowed)
+        self.groups, self.psi = self._counted()
+        self.n_rows = int(self.groups.max()) + 1
+        self.forget()
+
+    def _counted(self) -> tuple[IntArray, LatentPsi | OneHotPsi]:
+        """Return the group of each pair (A, S), and the features of the outcomes that are counted."""
+        features = self.context.features
+        groups = indicator_groups(features.phi, self.context.allowed)
         if groups is None:
             rule = (
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
             )
-            fail("set", rule, repr(likelihood_set.name), "Use set='normalised', or one-hot features.")
-        self.groups, self.n_rows = groups, int(groups.max()) + 1
-        self.psi = latent_psi(features.psi)
-        self.forget()
+            fail("set", rule, repr(self.likelihood_set.name), "Use set='normalised', or one-hot features.")
+        return groups, latent_psi(features.psi)
 
     @property
     def confidence(self) -> LikelihoodConfidence:
@@ -143,7 +147,11 @@ class CountModel(Model):
 
     def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
         contradicted = self._contradicted_groups(clock)
-        return [self._bounds(level, clock.shares, contradicted) for level in levels]
+        return [self._with_values(self._bounds(level, clock.shares, contradicted)) for level in levels]
+
+    def _with_values(self, law: LikelihoodBounds) -> ValueBounds:
+        """Return bounds on Q from the laws of groups."""
+        return law
 
     def _bounds(self, level: Level, shares: int, contradicted: IntArray) -> LikelihoodBounds:
         """Return bounds on Q at a level, for data that have one of so many shares of δ."""

@@ -46,9 +46,9 @@ class LikelihoodSet(ConfidenceSet):
         return dirichlet_excess(seen, n_outcomes)
 
     def make_model(self, context: ModelContext) -> CountModel:
-        from matrixrl.core.models import CountModel  # which needs this class
+        from matrixrl.core.models import CountModel, OutcomeModel  # which need this class
 
-        return CountModel(self, context)
+        return CountModel(self, context) if context.dynamics is None else OutcomeModel(self, context)
 
 
 class ValueTargetedSet(LikelihoodSet):

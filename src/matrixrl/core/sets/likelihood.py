@@ -99,6 +99,7 @@ class LikelihoodConfidence:
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._choices = context.known_reward, context.choices
+        self._reward = context.unit_reward if context.known_reward else None
         self._is_unknown = is_unknown = context.part.mask().reshape(groups.shape)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
@@ -109,15 +110,22 @@ class LikelihoodConfidence:
     def n_targets(self) -> tuple[int, int]:
         """Numbers of pairs of a group and a function that β₁ holds for: of one optimal policy, and of all actions.
 
-        At a stage a policy uses at most one group for each state. The functions are V*_2 … V*_H, or r + V*_2 …
-        r + V*_{H+1} if r is learned.
+        At a stage a policy uses at most one group for all states that are alike in groups and known rewards. The
+        functions are V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned.
         """
         stages, times = np.unique(self._choices[: self.horizon - self.known_reward], axis=0, return_counts=True)
         optimal = every = 0
         for (first, stop), n_stages in zip(stages, times.tolist(), strict=True):
             unknown = self._is_unknown[first:stop]
             n_groups = len(np.unique(self.groups[first:stop][unknown]))
-            optimal += n_stages * min(int(unknown.any(axis=0).sum()), n_groups)
+            at = unknown.any(axis=0)
+            n_states = int(at.sum())
+            if n_groups < int(unknown.sum()):  # else no two states are alike
+                alike = np.where(unknown, self.groups[first:stop], -1)[:, at]
+                if self._reward is not None:
+                    alike = np.concatenate([alike, self._reward[first:stop, at]])
+                n_states = np.unique(alike, axis=1).shape[1]
+            optimal += n_stages * min(n_states, n_groups)
             every += n_stages * n_groups
         return max(optimal, 1), max(every, 1)
 

@@ -8,10 +8,10 @@ from typing import Any
 from matrixrl.display import confidence, html_table, in_digits, printable
 from matrixrl.records import Bounds, Guarantee
 
-__all__ = ["Certificate", "Comparison", "RegretBound", "RegretCertificate"]
+__all__ = ["Certificate", "Comparison", "PolicyCertificate", "RegretBound", "RegretCertificate"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Certificate:
     """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
@@ -26,6 +26,9 @@ class Certificate:
             exceed V^π(s0). None if no bound but `lower` is known.
         start: Start that the bounds are about, in words: the declared one, the distribution of first states as it was
             estimated, or a state that was named. Empty if it is not known.
+        estimate: What the policy is estimated to earn, which is no bound; None if it is not known.
+        trivial: Smallest value of the policy and largest of any that are possible without data; None if not known.
+        about: Policy that is meant, and the data, in words; empty if it is not known.
     """
 
     upper: float
@@ -34,6 +37,9 @@ class Certificate:
     guarantee: Guarantee
     optimal_lower: float | None = None
     start: str = ""
+    estimate: float | None = None
+    trivial: tuple[float, float] | None = None
+    about: str = ""
 
     @classmethod
     def of(cls, bounds: Bounds, replica: int, delta: float, guarantee: Guarantee, start: str) -> Certificate:
@@ -52,26 +58,37 @@ class Certificate:
         known = self.lower if self.optimal_lower is None else max(self.lower, self.optimal_lower)
         return known, self.upper
 
+    @property
+    def share_left(self) -> float | None:
+        """Share of what is possible without data that the gap is; None if that is not known."""
+        return _share_left(self.lower, self.upper, self.trivial)
+
     def __str__(self) -> str:
-        bounds = f"the policy earns at least {self.lower:.4g}, and no policy more than {self.upper:.4g}"
+        bounds = f"the policy earns at least {in_digits(self.lower)}, and no policy more than {in_digits(self.upper)}"
         bounds += f" (start: {self.start})" if self.start else ""
+        bounds += _share_words(self.share_left)
+        guess = "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
         if self.guarantee:
-            return f"with probability {confidence(self.delta)} {bounds}"
-        return f"not proven ({self.guarantee.reason}): {bounds}"
+            return f"with probability {confidence(self.delta)} {bounds}{guess}"
+        return f"not proven ({self.guarantee.reason}): {bounds}{guess}"
+
+    def __repr__(self) -> str:
+        return f"<Certificate: {printable(self)}>"
 
     def _repr_html_(self) -> str:
         low, high = self.optimal_interval
         rows = {
-            "value of the policy": f"at least {self.lower:.4g}",
-            "value of the best policy V*(s0)": f"{low:.4g} to {high:.4g}",
-            "distance from optimal": f"at most {self.gap:.4g}",
+            "value of the policy": f"at least {in_digits(self.lower)}",
+            "value of the best policy V*(s0)": f"{in_digits(low)} to {in_digits(high)}",
+            "distance from optimal": f"at most {in_digits(self.gap)}",
+            **_more(self.estimate, self.trivial, self.share_left, self.about),
             "start": self.start or "not known",
             **_claim(self.delta, self.guarantee),
         }
         return html_table("Certificate", rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return upper, lower, gap, the interval of V*, delta, guarantee and start by name."""
+        """Return upper, lower, gap, the interval of V*, delta, guarantee, start and what is estimated by name."""
         return {
             "upper": self.upper,
             "lower": self.lower,
@@ -80,7 +97,83 @@ class Certificate:
             "delta": self.delta,
             "guarantee": self.guarantee.as_dict(),
             "start": self.start,
+            "estimate": self.estimate,
+            "trivial": None if self.trivial is None else list(self.trivial),
+            "share_left": self.share_left,
+            "about": self.about,
         }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PolicyCertificate:
+    """Bounds on the value of one given policy, from both sides (docs/proofs.md, sections 11.5 and 12).
+
+    Attributes:
+        lower: Lower bound on V^π(s0), in the environment's unit.
+        upper: Upper bound on V^π(s0).
+        delta: Probability δ with which the bounds may fail, after any number of episodes.
+        guarantee: Whether the bounds are proven.
+        basis: What they come from: `model` (the confidence set), `returns` (what episodes of the policy earned), or
+            `model and returns`, the tighter one on each side.
+        estimate: What the policy is estimated to earn, which is no bound: its mean return, or its value in the
+            estimated model; None if neither is known.
+        trivial: What V^π(s0) is between without data.
+        n_episodes: Number of episodes that count for the policy.
+        about: Policy that is meant, and the data, in words.
+        start: Start s0 that the bounds are about, in words, as in `Certificate`.
+        digest: SHA-256 of the actions of the policy, as hexadecimal digits.
+
+    >>> PolicyCertificate(6640.0, 6765.0, 0.05, Guarantee(True), "returns", 6702.1, (-1087.0, 18601.0), 1200)
+    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; estimated 6,702>
+    """
+
+    lower: float
+    upper: float
+    delta: float
+    guarantee: Guarantee
+    basis: str
+    estimate: float | None
+    trivial: tuple[float, float]
+    n_episodes: int
+    about: str = ""
+    start: str = ""
+    digest: str = ""
+
+    @property
+    def width(self) -> float:
+        """Upper less lower bound, in the environment's unit."""
+        return self.upper - self.lower
+
+    @property
+    def share_left(self) -> float | None:
+        """Share of what is possible without data that is left; None if only one value is possible."""
+        return _share_left(self.lower, self.upper, self.trivial)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all entries by name, and the width and the share that is left."""
+        return asdict(self) | {"trivial": list(self.trivial), "width": self.width, "share_left": self.share_left}
+
+    def __str__(self) -> str:
+        words = f"{self.about}: " * bool(self.about) + f"it earns {in_digits(self.lower)} to {in_digits(self.upper)}"
+        words += _share_words(self.share_left)
+        words += "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
+        words += f" (start: {self.start})" if self.start else ""
+        if self.guarantee:
+            return f"with probability {confidence(self.delta)} {words}"
+        return f"not proven ({self.guarantee.reason}): {words}"
+
+    def __repr__(self) -> str:
+        return f"<PolicyCertificate: {printable(self)}>"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "value of the policy": f"{in_digits(self.lower)} to {in_digits(self.upper)}",
+            **_more(self.estimate, self.trivial, self.share_left, self.about),
+            "from": self.basis,
+            "start": self.start or "not known",
+            **_claim(self.delta, self.guarantee),
+        }
+        return html_table("PolicyCertificate", rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +206,7 @@ class RegretCertificate:
     def _repr_html_(self) -> str:
         rows = {
             "regret": f"at most {in_digits(self.upper)} in {self.n_episodes:,} episodes",
-            "of an episode": f"at most {self.per_episode:.4g}",
+            "of an episode": f"at most {in_digits(self.per_episode)}",
             "earned": self.earned,
             "start": self.start or "not known",
             **_claim(self.delta, self.guarantee),
@@ -182,6 +275,30 @@ class RegretBound:
         return asdict(self) | {"about": self.about}
 
 
+def _share_left(lower: float, upper: float, trivial: tuple[float, float] | None) -> float | None:
+    """Return the share of a trivial interval that an interval is, or None if there is none."""
+    if trivial is None or not trivial[1] > trivial[0]:
+        return None
+    return (upper - lower) / (trivial[1] - trivial[0])
+
+
+def _share_words(share: float | None) -> str:
+    return "" if share is None else f", {100.0 * share:.3g} % of what is possible"
+
+
+def _more(
+    estimate: float | None, trivial: tuple[float, float] | None, share: float | None, about: str
+) -> dict[str, object]:
+    """Return what is known besides bounds, as rows of a table."""
+    rows: dict[str, object] = {}
+    if estimate is not None:
+        rows["estimate, which is no bound"] = in_digits(estimate)
+    if trivial is not None:
+        left = "" if share is None else f"; {100.0 * share:.3g} % of that is left"
+        rows["possible without data"] = f"{in_digits(trivial[0])} to {in_digits(trivial[1])}{left}"
+    return rows | ({"about": about} if about else {})
+
+
 def _claim(delta: float, guarantee: Guarantee) -> dict[str, object]:
     """Return what is claimed about bounds, as rows of a table."""
     return {"holds with probability": confidence(delta), "guarantee": guarantee}
@@ -199,6 +316,9 @@ class Comparison:
         delta: Probability δ with which any of the bounds of the agent may fail, those of all its comparisons included.
         guarantee: Whether the bounds are proven.
         start: Start s0 that the bounds are about, in words, as in `Certificate`.
+        estimate: Estimate of the difference, which is no bound; None if it is not known.
+        trivial: What the difference is between without data; None if it is not known.
+        about: Policies that are meant, and the data, in words; empty if it is not known.
 
     >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=Guarantee(True))
     <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better>
@@ -211,6 +331,14 @@ class Comparison:
     delta: float
     guarantee: Guarantee
     start: str = ""
+    estimate: float | None = None
+    trivial: tuple[float, float] | None = None
+    about: str = ""
+
+    @property
+    def share_left(self) -> float | None:
+        """Share of what is possible without data that is left; None if that is not known."""
+        return _share_left(self.lower, self.upper, self.trivial)
 
     @property
     def probably_better(self) -> bool:
@@ -224,12 +352,15 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bounds, delta, guarantee, the verdict and the start by name."""
-        bounds = {"policy": list(self.policy), "incumbent": list(self.incumbent)}
+        bounds: dict[str, Any] = {"policy": list(self.policy), "incumbent": list(self.incumbent)}
+        bounds |= {"trivial": None if self.trivial is None else list(self.trivial), "share_left": self.share_left}
         verdict = {"probably_better": self.probably_better, "probably_worse": self.probably_worse}
         return asdict(self) | bounds | verdict
 
     def __repr__(self) -> str:
         what = f"the policy earns {self._interval()} the incumbent in an episode"
+        if self.estimate is not None:
+            what += f", estimated {in_digits(abs(self.estimate))} {'less' if self.estimate < 0.0 else 'more'}"
         what += f" (start: {printable(self.start)})" if self.start else ""
         if not self.guarantee:
             return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee.reason)})>"
@@ -244,9 +375,10 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = {
-            "value of the policy": "{:.4g} to {:.4g}".format(*self.policy),
-            "value of the incumbent": "{:.4g} to {:.4g}".format(*self.incumbent),
-            "difference": f"{self.lower:.4g} to {self.upper:.4g}",
+            "value of the policy": " to ".join(map(in_digits, self.policy)),
+            "value of the incumbent": " to ".join(map(in_digits, self.incumbent)),
+            "difference": f"{in_digits(self.lower)} to {in_digits(self.upper)}",
+            **_more(self.estimate, self.trivial, self.share_left, self.about),
             "start": self.start or "not known",
             **_claim(self.delta, self.guarantee),
         }
@@ -254,7 +386,7 @@ class Comparison:
 
     def _interval(self) -> str:
         """Return the interval in words that go on with "the incumbent"."""
-        low, high = f"{abs(self.lower):.4g}", f"{abs(self.upper):.4g}"
+        low, high = in_digits(abs(self.lower)), in_digits(abs(self.upper))
         if self.lower == self.upper == 0.0:
             return "as much as"
         if self.lower >= 0.0:

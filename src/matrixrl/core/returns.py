@@ -31,6 +31,7 @@ MOST_FROZEN = 63
 _BETS = 0.7 ** np.arange(16)  # from 1 to 0.005, so that one of them is nearly the best bet
 _ALL_BETS = np.append(_BETS, 0.0)  # of given policies; what is not bet keeps the wealth above its last weight
 _LOG_WEIGHTS = -np.log(np.append(np.arange(1.0, 17.0) * np.arange(2.0, 18.0), 17.0))  # 1/2, 1/6, …, the rest is 1/17
+_MOST_AT_ONCE = 1 << 22  # numbers of a table
 _CELLS = 128  # of the values at which the wealth of two policies is multiplied
 _HALVINGS = 40
 _SLOPES = 0.5 ** np.arange(1, 21)  # λ of the bounds on the deviation, one of which is nearly the best one
@@ -139,21 +140,32 @@ class Returns(NamedTuple):
     def lower_shares(self, log_prices: FloatArray) -> FloatArray:
         """Return the largest shares of the range (J,) at which the log of the wealth is some numbers (J,), or 0."""
         low, high = np.zeros(len(log_prices)), np.ones(len(log_prices))
-        for _ in range(_HALVINGS if len(self.low) else 0):  # `low` stays valid
+        levels, times = np.unique(self.low, return_counts=True)
+        for _ in range(_HALVINGS if len(levels) else 0):  # `low` stays valid
             middle = 0.5 * (low + high)
-            refuted = self.log_wealth(middle) >= log_prices
+            refuted = _log_wealth(levels, times, middle) >= log_prices
             low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
         return low
 
     def log_wealth(self, shares: FloatArray) -> FloatArray:
         r"""Return the log of Σ w Π(1 − b + bX/v) over bets that the value is above some shares v (J,) of its range."""
-        levels, times = np.unique(self.low, return_counts=True)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gain = levels / N_LEVELS / shares[:, None]
-            gain[:, levels == 0] = 0.0  # also where v is 0
-            logs = np.stack([np.log1p(bet * (gain - 1.0)) @ times if bet else 0.0 * shares for bet in _ALL_BETS])
-        wealth: FloatArray = logsumexp(logs + _LOG_WEIGHTS[:, None], axis=0)
-        return wealth
+        return _log_wealth(*np.unique(self.low, return_counts=True), shares)
+
+
+def _log_wealth(levels: IntArray, times: IntArray, shares: FloatArray) -> FloatArray:
+    """Return `Returns.log_wealth` of different levels (E,) and how often each was earned."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = levels / N_LEVELS / shares[:, None] - 1.0
+        excess[:, levels == 0] = -1.0  # also where v is 0
+        logs = np.zeros((len(_ALL_BETS), len(shares)))
+        together = max(1, _MOST_AT_ONCE // max(excess.size, 1))  # bets
+        for k in range(0, len(_BETS), together):
+            bets = _BETS[k : k + together, None, None]
+            logs[k : k + len(bets)] = np.log1p(bets * excess) @ times
+    logs += _LOG_WEIGHTS[:, None]
+    most = logs.max(axis=0)  # finite, as something is not bet
+    wealth: FloatArray = np.where(np.isinf(most), most, np.log(np.exp(logs - most).sum(axis=0)) + most)
+    return wealth
 
 
 def difference_bounds(first: Returns, second: Returns, delta: float) -> tuple[float, float]:

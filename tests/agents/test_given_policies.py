@@ -29,11 +29,8 @@ def played(policy=GIVEN, n=50, seed=0, **settings):
 def table_of(log):
     """Return a log as a dictionary of columns."""
     names = {"state": log.states, "action": log.actions, "reward": log.rewards, "next_state": log.next_states}
-    return {
-        "episode": log.episodes,
-        "step": log.stages,
-        **{name: column.astype(float) for name, column in names.items()},
-    }
+    names = {name: column.astype(float) for name, column in names.items()}
+    return {"episode": log.episodes, "step": log.stages, **names}
 
 
 def tell(agent, log, policy, begin=None):
@@ -60,7 +57,7 @@ class TestWhereEpisodesWerePlayed:
             assert one.guarantee
             assert one.digest == shown[0].digest
         assert "1 logged" not in shown[1].about
-        assert "50 logged ones" in shown[2].about
+        assert "50 logged episodes" in shown[2].about
         assert "fixed before" in logged.assumptions
         assert "fixed before" not in MatrixRL(TASK, seed=0).assumptions
 
@@ -119,7 +116,7 @@ class TestWhereEpisodesWerePlayed:
         assert shown.estimate == pytest.approx(value, abs=0.2)
 
     def test_it_is_saved_with_open_episodes(self, tmp_path):
-        agent, log = played()
+        _, log = played()
         told = MatrixRL(TASK, seed=0)
         tell(told, log, GIVEN)
         episode = told.begin_episode(policy=OTHER)
@@ -174,6 +171,22 @@ class TestWhatIsCompared:
             tell(agent, log, GIVEN)
         assert one._ledger.start(2)[0].radius == other._ledger.start()[0].radius > one._ledger.start()[0].radius
         assert one.certify(GIVEN).basis in ("returns", "model and returns")
+        halved = other.algorithm.certifier.bound_policies(OTHER[None], OTHER[None], other._ledger.start()[0])
+        found = one.certify(OTHER)
+        assert (found.lower, found.upper) == pytest.approx((halved.lower[0, 0], halved.upper[0, 0]))
+
+    def test_the_returns_of_a_frozen_policy_have_half_of_their_part_too(self):
+        agent = MatrixRL("river-swim", env_settings={"n_states": 4, "horizon": 20}, seed=0)
+        agent.learn(600)
+        usual = np.ones((20, 4), dtype=int)
+        agent.learn(10, policy=usual)
+        frozen = next(iter(agent._ledger.returns._frozen.values()))
+        delta = agent.algorithm.claims.returns_delta
+        bound, whole = (agent._ledger.returns.lower(frozen, part) for part in (0.5 * delta, delta))
+        model = agent.algorithm.certifier.bound_policies(frozen[None], usual[None], None, 2).lower[0, 0]
+        assert model < bound < whole
+        assert agent.compare(frozen, usual).policy[0] == pytest.approx(bound)
+        assert agent._ledger.returns.lower(1 - frozen, delta) is None
 
     def test_a_named_start_has_the_model_only(self):
         agent, _ = played()
@@ -205,6 +218,19 @@ class TestWhatIsClaimed:
         assert not agent.compare(GIVEN, 1 - GIVEN).guarantee
         assert not agent.certify(1 - GIVEN).guarantee
 
+    def test_first_states_that_contradict_the_start_end_what_returns_prove(self):
+        agent = MatrixRL(Task(MDP.task.reward, H, start=[0.5, 0.5, 0.0]), seed=0)
+        for number in range(60):
+            episode = agent.begin_episode(policy=GIVEN)
+            state = 0 if number else 1
+            for h in range(H):
+                episode.observe(state, int(GIVEN[h, state]), float(MDP.task.reward[state, GIVEN[h, state]]), state)
+            episode.end()
+        shown = agent.certify(GIVEN)
+        assert agent._ledger.start_doubt
+        assert shown.guarantee
+        assert shown.basis == "model"
+
     def test_an_episode_that_was_left_out_ends_the_proof(self):
         agent, _ = played()
         episode = agent.begin_episode(policy=GIVEN)
@@ -214,7 +240,7 @@ class TestWhatIsClaimed:
         assert not agent.certify(GIVEN).guarantee
 
     def test_other_actions_and_early_ends_widen_the_interval(self):
-        agent, log = played(n=20)
+        _, log = played(n=20)
         whole, other, early = (MatrixRL(TASK, seed=0) for _ in range(3))
         tell(whole, log, GIVEN)
         tell(other, log, 1 - GIVEN)
@@ -269,7 +295,7 @@ class TestWords:
         (lambda: MatrixRL(MDP, seed=0).begin_episode(policy=np.full((H, S, 2), 0.5)), "policy must not be random"),
         (lambda: MatrixRL(TASK, seed=0).learn_from({}, policy="x"), "policy must be a Policy"),
         (lambda: compare_returns([1.0], [2.0], return_range=(0.0, 1.0)), r"incumbent must lie in \[0, 1\]"),
-        (lambda: compare_returns([1.0], [], return_range=(0.0, 1.0), paired=True), "paired must have as many"),
+        (lambda: compare_returns([1.0], [1.0, 0.5], return_range=(0.0, 1.0), paired=True), "paired must have as many"),
         (lambda: compare_returns([1.0], [1.0], return_range=(1.0, 0.0)), "return_range must have low < high"),
         (lambda: compare_returns([1.0], [1.0], return_range=(0.0, 2.0), delta=1.0), "delta must be"),
     ],

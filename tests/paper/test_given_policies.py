@@ -130,6 +130,16 @@ class TestTwoPolicies:
         swapped = difference_bounds(returns(second), returns(first), delta)
         assert (-swapped[1], -swapped[0]) == pytest.approx((low, high))
 
+    def test_few_cells_only_loosen_it(self, monkeypatch):
+        rng = np.random.default_rng(1)
+        first, second = (returns(rng.beta(4, 3, n)) for n in (60, 45))
+        fine = difference_bounds(first, second, 0.2)
+        for cells in (3, 8, 32):
+            monkeypatch.setattr("matrixrl.core.returns._CELLS", cells)
+            coarse = difference_bounds(first, second, 0.2)
+            assert coarse[0] < fine[0] - 1e-4
+            assert coarse[1] > fine[1] + 1e-4
+
     def test_units_may_differ(self):
         rng = np.random.default_rng(2)
         first, second = rng.beta(4, 3, 60), rng.beta(2, 5, 45)
@@ -187,6 +197,19 @@ class TestTwoPolicies:
 
 
 class TestPairedDays:
+    @pytest.mark.parametrize("paired", [True, False])
+    def test_half_of_delta_is_for_the_difference_and_a_quarter_for_each_value(self, paired):
+        rng = np.random.default_rng(4)
+        ours, theirs = rng.beta(4, 3, (2, 80))
+        found = compare_returns(ours, theirs, return_range=(0.0, 1.0), delta=0.4, paired=paired)
+        assert found.policy == returns(ours).interval(0.1)
+        assert found.incumbent == returns(theirs).interval(0.1)
+        apart = difference_bounds(returns(ours), returns(theirs), 0.2)
+        if paired:
+            apart = Returns.of(ours - theirs, ours - theirs, -1.0, 1.0).interval(0.2)
+        assert (found.lower, found.upper) == apart
+        assert found.delta == 0.4
+
     def test_what_days_share_cancels(self):
         rng = np.random.default_rng(4)
         day = rng.normal(0.5, 0.12, 300).clip(0.05, 0.9)
@@ -278,6 +301,19 @@ class TestEpisodes:
         steps = Steps.of(states, actions, np.zeros((1, 3)), np.array([[0, 0, 1]]))
         low, high = counted.played(steps)
         assert high - low == pytest.approx(np.ptp(stage_ranges(mdp.task, given, knows_reward=True)[1:], axis=1).sum())
+
+    def test_an_endless_episode_may_earn_anything_after_its_last_step(self):
+        law = np.full((2, 1, 2), 0.5)
+        mdp = FiniteMDP(law, [[-1.0], [1.0]], discount=0.8, accuracy=0.1, reward_range=(-1.0, 1.0))
+        given, table = GivenReturns(mdp.task, knows_reward=True), np.zeros((mdp.horizon, 2), dtype=int)
+        states = np.zeros((1, mdp.horizon), dtype=int)
+        steps = Steps.of(states, states, np.full(states.shape, -1.0), states)
+        given.add(table, [given.policy(table).played(steps)])
+        found = given.of(table)[1]
+        earned = -(1.0 - 0.8**mdp.horizon) / 0.2
+        tail = 0.8**mdp.horizon / 0.2
+        levels = np.array([found.low[0], found.high[0]]) / N_LEVELS
+        assert found.least + found.range * levels == pytest.approx([earned - tail, earned + tail], abs=1e-3)
 
     def test_the_range_of_values_needs_no_data(self):
         mdp, given, other = world(1, -1.0)

@@ -204,8 +204,10 @@ def described(self: Agent, found: Certificate, table: IntArray, which: str, stat
 
 def data_words(self: Agent) -> str:
     """Return how many episodes were learned from, in words."""
-    logged = self.n_logged_episodes
-    return f"{self.n_episodes:,} episodes" + f" and {logged:,} logged ones" * (logged > 0)
+    n, logged = self.n_episodes, self.n_logged_episodes
+    if logged and not n:
+        return f"{logged:,} logged episodes"
+    return f"{n:,} episodes" + f" and {logged:,} logged ones" * (logged > 0)
 
 
 def possible_values(

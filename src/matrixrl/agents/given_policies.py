@@ -18,7 +18,7 @@ from matrixrl.records import FloatArray, Guarantee, IntArray
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["certify", "compare", "compare_returns"]
+__all__ = ["certify", "compare", "compare_returns", "given_returns", "read_tables"]
 
 _PARTS = 2  # of δ: one for the model, the other one for returns
 
@@ -85,11 +85,11 @@ def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate
     (200, 'returns', True)
     """
     certification.check_certifies(self, "certify")
-    [table] = _tables(self, "certify", policy=policy)
+    [table] = read_tables(self, "certify", policy=policy)
     found = _evidence(self, [table, table], start)
     intervals, claim, basis = found.intersected()
     lower, upper = intervals[0]
-    given, task = _given(self), self.problem.finite_task
+    given, task = given_returns(self), self.problem.finite_task
     own = None if start is not None else given.of(table)
     n, digest = 0 if own is None else len(own[1].low), policy_digest(table, task).hex()
     if contradictory(upper=upper, lower=lower):
@@ -143,8 +143,8 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     True
     """
     certification.check_certifies(self, "compare")
-    tables = _tables(self, "compare", policy=policy, incumbent=incumbent)
-    given = [start is None and _given(self).of(table) is not None for table in tables]
+    tables = read_tables(self, "compare", policy=policy, incumbent=incumbent)
+    given = [start is None and given_returns(self).of(table) is not None for table in tables]
     if any(given):
         found = _evidence(self, tables, start)
         intervals, claim, basis = found.intersected()
@@ -161,7 +161,7 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
         claim = claim and Guarantee(False, CONTRADICTION)
     lower, upper = min(lower, upper), max(lower, upper)
     low, high = (certification.possible_values(self, table, table) for table in tables)
-    values = [_given(self).of(table) for table in tables] if all(given) else [None, None]
+    values = [given_returns(self).of(table) for table in tables] if all(given) else [None, None]
     ours, theirs = _estimates(self, tables, start) if None in values else [one[1].mean for one in values if one]
     guess = None if ours is None or theirs is None else min(max(ours - theirs, lower), upper)
     about = f"two policies, from {certification.data_words(self)}, by the {basis}"
@@ -228,14 +228,15 @@ def compare_returns(
     return Comparison(lower, upper, first, second, chance, claim, "", guess, trivial, about)
 
 
-def _tables(self: Agent, call: str, **policies: Any) -> list[IntArray | FloatArray]:
+def read_tables(self: Agent, call: str, **policies: Any) -> list[IntArray | FloatArray]:
     """Return policies of a user as (H, S) inner actions or (H, A, S) probabilities of them."""
     sizes = numbering(self, call)
     read = {name: read_actions(name, given, sizes) for name, given in policies.items()}
     return [self._algorithm.masks.read_policy(name, table) for name, table in read.items()]
 
 
-def _given(self: Agent) -> GivenReturns:
+def given_returns(self: Agent) -> GivenReturns:
+    """Return what episodes of given policies earned, on numbered states."""
     found = self._ledger.given
     assert found is not None  # states are numbered
     return found
@@ -261,7 +262,7 @@ def _evidence(self: Agent, tables: list[IntArray | FloatArray], state: Any) -> E
         frozen = ledger.returns.lower(table, algorithm.claims.returns_delta / _PARTS) if table.ndim == 2 else None
         if frozen is not None:
             model[k] = max(model[k][0], frozen), model[k][1]
-    delta, given = algorithm.claims.delta / _PARTS, _given(self)
+    delta, given = algorithm.claims.delta / _PARTS, given_returns(self)
     returns = [*(given.interval(table, delta) for table in tables), given.difference(tables[0], tables[1], delta)]
     if tables[0] is tables[1] and returns[0] is not None:
         returns[2] = 0.0, 0.0

@@ -132,7 +132,7 @@ def coverage(runs: int) -> None:
                     one, other = (Returns.of(x[:n], x[:n], 0.0, 1.0) for x in (ours, theirs))
                     low, high = one.interval(delta)
                     missed[0] |= not low <= value <= high
-                    if n % 3 == 0 or n == 1000:
+                    if n in (looks[4], looks[9], looks[14], looks[19], looks[-1]):
                         low, high = difference_bounds(one, other, delta)
                         missed[1] |= not low <= 0.0 <= high
                     apart = ours[:n] - theirs[:n]

@@ -11,8 +11,57 @@ from matrixrl.records import Bounds, Guarantee
 __all__ = ["Certificate", "Comparison", "Forecast", "PolicyCertificate", "RegretBound", "RegretCertificate"]
 
 
+class _Estimated:
+    """Bounds with an estimate beside them, and with what is possible without data; fields are those of subclasses."""
+
+    __slots__ = ()
+    lower: float
+    upper: float
+    delta: float
+    guarantee: Guarantee
+    start: str
+    estimate: float | None
+    trivial: tuple[float, float] | None
+    about: str
+
+    @property
+    def share_left(self) -> float | None:
+        """Share of what is possible without data that is left; None if that is not known."""
+        if self.trivial is None or not self.trivial[1] > self.trivial[0]:
+            return None
+        return (self.upper - self.lower) / (self.trivial[1] - self.trivial[0])
+
+    def _said(self, bounds: str) -> str:
+        """Return bounds in words, with everything else that is known."""
+        bounds += f" (start: {self.start})" if self.start else ""
+        bounds += "" if self.share_left is None else f", {100.0 * self.share_left:.3g} % of what is possible"
+        bounds += "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
+        if self.guarantee:
+            return f"with probability {confidence(self.delta)} {bounds}"
+        return f"not proven ({self.guarantee.reason}): {bounds}"
+
+    def _rows(self) -> dict[str, object]:
+        """Return everything besides bounds, as rows of a table."""
+        rows: dict[str, object] = {}
+        if self.estimate is not None:
+            rows["estimate, which is no bound"] = in_digits(self.estimate)
+        if self.trivial is not None:
+            left = "" if self.share_left is None else f"; {100.0 * self.share_left:.3g} % of that is left"
+            rows["possible without data"] = f"{_range(self.trivial)}{left}"
+        rows |= {"about": self.about} if self.about else {}
+        return rows | {"start": self.start or "not known", **_claim(self.delta, self.guarantee)}
+
+    def _entries(self) -> dict[str, Any]:
+        """Return what is estimated by name, as plain data."""
+        trivial = None if self.trivial is None else list(self.trivial)
+        return {"estimate": self.estimate, "trivial": trivial, "share_left": self.share_left, "about": self.about}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {printable(self)}>"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Certificate:
+class Certificate(_Estimated):
     """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
     s0 is the start that `start` names: values are means over it if first states are random.
@@ -58,32 +107,16 @@ class Certificate:
         known = self.lower if self.optimal_lower is None else max(self.lower, self.optimal_lower)
         return known, self.upper
 
-    @property
-    def share_left(self) -> float | None:
-        """Share of what is possible without data that the gap is; None if that is not known."""
-        return _share_left(self.lower, self.upper, self.trivial)
-
     def __str__(self) -> str:
         bounds = f"the policy earns at least {in_digits(self.lower)}, and no policy more than {in_digits(self.upper)}"
-        bounds += f" (start: {self.start})" if self.start else ""
-        bounds += _share_words(self.share_left)
-        guess = "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
-        if self.guarantee:
-            return f"with probability {confidence(self.delta)} {bounds}{guess}"
-        return f"not proven ({self.guarantee.reason}): {bounds}{guess}"
-
-    def __repr__(self) -> str:
-        return f"<Certificate: {printable(self)}>"
+        return self._said(bounds)
 
     def _repr_html_(self) -> str:
-        low, high = self.optimal_interval
         rows = {
             "value of the policy": f"at least {in_digits(self.lower)}",
-            "value of the best policy V*(s0)": f"{in_digits(low)} to {in_digits(high)}",
+            "value of the best policy V*(s0)": _range(self.optimal_interval),
             "distance from optimal": f"at most {in_digits(self.gap)}",
-            **_more(self.estimate, self.trivial, self.share_left, self.about),
-            "start": self.start or "not known",
-            **_claim(self.delta, self.guarantee),
+            **self._rows(),
         }
         return html_table("Certificate", rows)
 
@@ -97,15 +130,12 @@ class Certificate:
             "delta": self.delta,
             "guarantee": self.guarantee.as_dict(),
             "start": self.start,
-            "estimate": self.estimate,
-            "trivial": None if self.trivial is None else list(self.trivial),
-            "share_left": self.share_left,
-            "about": self.about,
+            **self._entries(),
         }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PolicyCertificate:
+class PolicyCertificate(_Estimated):
     """Bounds on the value of one given policy, from both sides (docs/proofs.md, sections 11.5 and 12).
 
     Attributes:
@@ -144,35 +174,16 @@ class PolicyCertificate:
         """Upper less lower bound, in the environment's unit."""
         return self.upper - self.lower
 
-    @property
-    def share_left(self) -> float | None:
-        """Share of what is possible without data that is left; None if only one value is possible."""
-        return _share_left(self.lower, self.upper, self.trivial)
-
     def as_dict(self) -> dict[str, Any]:
         """Return all entries by name, and the width and the share that is left."""
-        return asdict(self) | {"trivial": list(self.trivial), "width": self.width, "share_left": self.share_left}
+        return asdict(self) | {"width": self.width} | self._entries()
 
     def __str__(self) -> str:
-        words = f"{self.about}: " * bool(self.about) + f"it earns {in_digits(self.lower)} to {in_digits(self.upper)}"
-        words += _share_words(self.share_left)
-        words += "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
-        words += f" (start: {self.start})" if self.start else ""
-        if self.guarantee:
-            return f"with probability {confidence(self.delta)} {words}"
-        return f"not proven ({self.guarantee.reason}): {words}"
-
-    def __repr__(self) -> str:
-        return f"<PolicyCertificate: {printable(self)}>"
+        words = f"{self.about}: " * bool(self.about)
+        return self._said(f"{words}it earns {_range((self.lower, self.upper))}")
 
     def _repr_html_(self) -> str:
-        rows = {
-            "value of the policy": f"{in_digits(self.lower)} to {in_digits(self.upper)}",
-            **_more(self.estimate, self.trivial, self.share_left, self.about),
-            "from": self.basis,
-            "start": self.start or "not known",
-            **_claim(self.delta, self.guarantee),
-        }
+        rows = {"value of the policy": _range((self.lower, self.upper)), "from": self.basis, **self._rows()}
         return html_table("PolicyCertificate", rows)
 
 
@@ -332,28 +343,8 @@ class Forecast:
         )
 
 
-def _share_left(lower: float, upper: float, trivial: tuple[float, float] | None) -> float | None:
-    """Return the share of a trivial interval that an interval is, or None if there is none."""
-    if trivial is None or not trivial[1] > trivial[0]:
-        return None
-    return (upper - lower) / (trivial[1] - trivial[0])
-
-
-def _share_words(share: float | None) -> str:
-    return "" if share is None else f", {100.0 * share:.3g} % of what is possible"
-
-
-def _more(
-    estimate: float | None, trivial: tuple[float, float] | None, share: float | None, about: str
-) -> dict[str, object]:
-    """Return what is known besides bounds, as rows of a table."""
-    rows: dict[str, object] = {}
-    if estimate is not None:
-        rows["estimate, which is no bound"] = in_digits(estimate)
-    if trivial is not None:
-        left = "" if share is None else f"; {100.0 * share:.3g} % of that is left"
-        rows["possible without data"] = f"{in_digits(trivial[0])} to {in_digits(trivial[1])}{left}"
-    return rows | ({"about": about} if about else {})
+def _range(interval: tuple[float, float]) -> str:
+    return f"{in_digits(interval[0])} to {in_digits(interval[1])}"
 
 
 def _claim(delta: float, guarantee: Guarantee) -> dict[str, object]:
@@ -362,7 +353,7 @@ def _claim(delta: float, guarantee: Guarantee) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison:
+class Comparison(_Estimated):
     """An interval of V^policy(s0) − V^incumbent(s0), in the environment's unit (docs/proofs.md, section 12).
 
     Attributes:
@@ -393,11 +384,6 @@ class Comparison:
     about: str = ""
 
     @property
-    def share_left(self) -> float | None:
-        """Share of what is possible without data that is left; None if that is not known."""
-        return _share_left(self.lower, self.upper, self.trivial)
-
-    @property
     def probably_better(self) -> bool:
         """Whether the policy is proven to earn more than the incumbent, with probability 1 − δ."""
         return self.guarantee.holds and self.lower > 0.0
@@ -409,8 +395,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bounds, delta, guarantee, the verdict and the start by name."""
-        bounds: dict[str, Any] = {"policy": list(self.policy), "incumbent": list(self.incumbent)}
-        bounds |= {"trivial": None if self.trivial is None else list(self.trivial), "share_left": self.share_left}
+        bounds = {"policy": list(self.policy), "incumbent": list(self.incumbent), **self._entries()}
         verdict = {"probably_better": self.probably_better, "probably_worse": self.probably_worse}
         return asdict(self) | bounds | verdict
 
@@ -432,12 +417,10 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = {
-            "value of the policy": " to ".join(map(in_digits, self.policy)),
-            "value of the incumbent": " to ".join(map(in_digits, self.incumbent)),
-            "difference": f"{in_digits(self.lower)} to {in_digits(self.upper)}",
-            **_more(self.estimate, self.trivial, self.share_left, self.about),
-            "start": self.start or "not known",
-            **_claim(self.delta, self.guarantee),
+            "value of the policy": _range(self.policy),
+            "value of the incumbent": _range(self.incumbent),
+            "difference": _range((self.lower, self.upper)),
+            **self._rows(),
         }
         return html_table(repr(self)[1:-1], rows)
 

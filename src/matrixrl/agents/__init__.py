@@ -7,13 +7,5 @@ from matrixrl.agents.given_policies import compare_returns
 from matrixrl.agents.logged import LearnedLog
 from matrixrl.agents.matrix_rl import KernelControl, KernelMatrixRL, MatrixRL
 
-__all__ = [
-    "Agent",
-    "KernelControl",
-    "KernelMatrixRL",
-    "LearnedLog",
-    "MatrixRL",
-    "OpenEpisode",
-    "PlannedAhead",
-    "compare_returns",
-]
+__all__ = ["Agent", "KernelControl", "KernelMatrixRL", "LearnedLog", "MatrixRL"]
+__all__ += ["OpenEpisode", "PlannedAhead", "compare_returns"]

@@ -15,7 +15,7 @@ from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
 from matrixrl.play.rollout import Finished
 from matrixrl.policies import PolicySpace, read_actions
-from matrixrl.records import IntArray, Plan
+from matrixrl.records import FloatArray, IntArray, Plan
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -78,11 +78,17 @@ def given_table(self: Agent, call: str, policy: Any) -> IntArray:
     if not isinstance(self._algorithm, FiniteAlgorithm) or self._algorithm.revised is not None:
         rule = f"must be left out for {self._algorithm.name}, whose plans are no tables of actions"
         fail("policy", rule, shown(policy), "Use begin_episode, and observe the actions that were played.")
-    given = read_actions("policy", policy, numbering(self, f"{call}(policy=…)"))
-    if given.ndim == 3:
+    [table] = read_tables(self, f"{call}(policy=…)", policy=policy)
+    if table.ndim == 3:
         fail("policy", "must not be random", "probabilities of actions", "Give one action for each state.")
-    table: IntArray = self._algorithm.masks.read_policy("policy", given)
     return table
+
+
+def read_tables(self: Agent, call: str, **policies: Any) -> list[IntArray | FloatArray]:
+    """Return policies of a user as (H, S) inner actions or (H, A, S) probabilities of them."""
+    sizes = numbering(self, call)
+    read = {name: read_actions(name, given, sizes) for name, given in policies.items()}
+    return [self._algorithm.masks.read_policy(name, table) for name, table in read.items()]
 
 
 def numbering(self: Agent, call: str) -> PolicySpace:

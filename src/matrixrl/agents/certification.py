@@ -206,8 +206,8 @@ def data_words(self: Agent) -> str:
     """Return how many episodes were learned from, in words."""
     n, logged = self.n_episodes, self.n_logged_episodes
     if logged and not n:
-        return f"{logged:,} logged episodes"
-    return f"{n:,} episodes" + f" and {logged:,} logged ones" * (logged > 0)
+        return f"{logged:,} logged episode{'s' * (logged > 1)}"
+    return f"{n:,} episode{'s' * (n != 1)}" + f" and {logged:,} logged" * (logged > 0)
 
 
 def possible_values(

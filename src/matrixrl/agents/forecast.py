@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.agents import certification, given_policies
+from matrixrl.agents.ask_and_tell import read_tables
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.certificates import Forecast
 from matrixrl.checks import fail, number, shown
@@ -83,7 +84,7 @@ def _of_gap(self: Agent, goal: float) -> Forecast:
 
 def _of_comparison(self: Agent, policy: Any, incumbent: Any) -> Forecast:
     now = given_policies.compare(self, policy, incumbent)
-    tables = given_policies.read_tables(self, "forecast", policy=policy, incumbent=incumbent)
+    tables = read_tables(self, "forecast", policy=policy, incumbent=incumbent)
     start, _ = self._ledger.start()
     own, words = self._algorithm.certifier, "a decision between the two policies"
     if not now.guarantee:

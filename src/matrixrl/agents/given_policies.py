@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrixrl.agents import certification
-from matrixrl.agents.ask_and_tell import numbering
+from matrixrl.agents.ask_and_tell import read_tables
 from matrixrl.certificates import Comparison, PolicyCertificate
 from matrixrl.checks import fail, flag, number, shaped, within
 from matrixrl.core.returns import Returns, difference_bounds
 from matrixrl.play.given_policies import GivenReturns, policy_digest
 from matrixrl.play.ledger import CONTRADICTION, contradictory
-from matrixrl.policies import read_actions
 from matrixrl.problems.task import checked_range
 from matrixrl.records import FloatArray, Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["certify", "compare", "compare_returns", "given_returns", "read_tables"]
+__all__ = ["certify", "compare", "compare_returns", "given_returns"]
 
 _PARTS = 2  # of δ: one for the model, the other one for returns
 
@@ -26,38 +25,12 @@ Interval = tuple[float, float]
 
 
 class Evidence(NamedTuple):
-    """What the model and returns say of two policies, each at half of δ.
+    """What is proven about two policies: intervals of the first and second value and of their difference."""
 
-    Attributes:
-        model: Intervals of the first and the second value, and of their difference, from the model.
-        returns: Likewise from returns; None for what they say nothing about.
-        of_model: Whether the first ones are proven.
-        of_returns: Whether the second ones are proven.
-        start: Start that they are about, in words.
-    """
-
-    model: list[Interval]
-    returns: list[Interval | None]
-    of_model: Guarantee
-    of_returns: Guarantee
+    intervals: list[Interval]
+    claim: Guarantee
+    basis: str
     start: str
-
-    def intersected(self) -> tuple[list[Interval], Guarantee, str]:
-        """Return the tighter bounds on each side, whether they are proven, and what they come from.
-
-        What is not proven is left out if the other one is.
-        """
-        known = [one for one in self.returns if one is not None]
-        if not known or not self.of_returns:
-            return self.model, self.of_model, "model"
-        if len(known) == len(self.returns) and not self.of_model:
-            return known, self.of_returns, "returns"
-        both = [
-            one if other is None else (max(one[0], other[0]), min(one[1], other[1]))
-            for one, other in zip(self.model, self.returns, strict=True)
-        ]
-        is_beaten = [other is not None and other == one for one, other in zip(both, self.returns, strict=True)]
-        return both, self.of_model, "returns" if all(is_beaten) else "model and returns"
 
 
 def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate:
@@ -86,27 +59,21 @@ def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate
     """
     certification.check_certifies(self, "certify")
     [table] = read_tables(self, "certify", policy=policy)
-    found = _evidence(self, [table, table], start)
-    intervals, claim, basis = found.intersected()
-    lower, upper = intervals[0]
-    given, task = given_returns(self), self.problem.finite_task
-    own = None if start is not None else given.of(table)
-    n, digest = 0 if own is None else len(own[1].low), policy_digest(table, task).hex()
-    if contradictory(upper=upper, lower=lower):
-        claim = claim and Guarantee(False, CONTRADICTION)
-    lower, upper = min(lower, upper), max(lower, upper)
-    estimate = own[1].mean if own is not None and basis != "model" else _estimates(self, [table], start)[0]
-    about = f"policy {digest[:8]}, from {certification.data_words(self)}{f', {n:,} of them its own' * (n > 0)}"
+    found = _evidence(self, [table, table], start, _PARTS)
+    lower, upper, claim = _ordered(found.intervals[0], found.claim)
+    own = None if start is not None else given_returns(self).of(table)
+    n, digest = 0 if own is None else len(own[1].low), policy_digest(table, self.problem.finite_task).hex()
+    estimate = own[1].mean if own is not None and found.basis != "model" else _estimates(self, [table], start)[0]
     return PolicyCertificate(
         lower=lower,
         upper=upper,
         delta=self._algorithm.claims.delta,
         guarantee=claim,
-        basis=basis,
+        basis=found.basis,
         estimate=None if estimate is None else min(max(estimate, lower), upper),
         trivial=certification.possible_values(self, table, table),
         n_episodes=n,
-        about=about,
+        about=f"policy {digest[:8]}, from {certification.data_words(self)}{f', {n:,} of them its own' * (n > 0)}",
         start=found.start,
         digest=digest,
     )
@@ -144,27 +111,16 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     """
     certification.check_certifies(self, "compare")
     tables = read_tables(self, "compare", policy=policy, incumbent=incumbent)
-    given = [start is None and given_returns(self).of(table) is not None for table in tables]
-    if any(given):
-        found = _evidence(self, tables, start)
-        intervals, claim, basis = found.intersected()
-        first, second, (lower, upper) = intervals
-        of_start = found.start
-    else:
-        first, second, (lower, upper), claim, of_start = _by_model(self, tables, start)
-        basis = "model"
-    lower, upper = max(lower, first[0] - second[1]), min(upper, first[1] - second[0])
-    crossed = [contradictory(upper=b, lower=a) for a, b in ((lower, upper), first, second)]
-    if start is None and not any(given):
-        self._ledger.contradict(upper=upper, lower=lower)
-    if any(crossed):
-        claim = claim and Guarantee(False, CONTRADICTION)
-    lower, upper = min(lower, upper), max(lower, upper)
+    known = [None if start is not None else given_returns(self).of(table) for table in tables]
+    found = _evidence(self, tables, start, _PARTS if any(known) else 1)
+    first, second, apart = found.intervals
+    apart = max(apart[0], first[0] - second[1]), min(apart[1], first[1] - second[0])
+    if start is None and not any(known):
+        self._ledger.contradict(upper=apart[1], lower=apart[0])
+    lower, upper, claim = _ordered(apart, found.claim, first, second)
+    returns = [one[1].mean for one in known if one is not None]
+    ours, theirs = returns if len(returns) == len(tables) else _estimates(self, tables, start)
     low, high = (certification.possible_values(self, table, table) for table in tables)
-    values = [given_returns(self).of(table) for table in tables] if all(given) else [None, None]
-    ours, theirs = _estimates(self, tables, start) if None in values else [one[1].mean for one in values if one]
-    guess = None if ours is None or theirs is None else min(max(ours - theirs, lower), upper)
-    about = f"two policies, from {certification.data_words(self)}, by the {basis}"
     return Comparison(
         lower,
         upper,
@@ -172,10 +128,10 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
         second,
         self._algorithm.claims.delta,
         claim,
-        of_start,
-        estimate=guess,
+        found.start,
+        estimate=None if ours is None or theirs is None else min(max(ours - theirs, lower), upper),
         trivial=(low[0] - high[1], low[1] - high[0]),
-        about=about,
+        about=f"two policies, from {certification.data_words(self)}, by the {found.basis}",
     )
 
 
@@ -215,24 +171,15 @@ def compare_returns(
     ours, theirs = (Returns.of(one, one, least, most) for one in earned)
     first, second = (one.interval(0.25 * chance) for one in (ours, theirs))
     if paired:
-        apart = earned[0] - earned[1]
-        lower, upper = Returns.of(apart, apart, least - most, most - least).interval(0.5 * chance)
+        by_day = earned[0] - earned[1]
+        lower, upper = Returns.of(by_day, by_day, least - most, most - least).interval(0.5 * chance)
     else:
         lower, upper = difference_bounds(ours, theirs, 0.5 * chance)
-    lower, upper = max(lower, first[0] - second[1]), min(upper, first[1] - second[0])
-    claim = Guarantee.unless(CONTRADICTION if contradictory(upper=upper, lower=lower) else None)
-    lower, upper = min(lower, upper), max(lower, upper)
-    guess = float(earned[0].mean() - earned[1].mean()) if len(earned[0]) and len(earned[1]) else None
+    apart = max(lower, first[0] - second[1]), min(upper, first[1] - second[0])
+    lower, upper, claim = _ordered(apart, Guarantee(True))
+    guess, trivial = float(earned[0].mean() - earned[1].mean()), (least - most, most - least)
     about = f"{len(earned[0]):,} and {len(earned[1]):,} returns{', paired' if paired else ''}"
-    trivial = least - most, most - least
     return Comparison(lower, upper, first, second, chance, claim, "", guess, trivial, about)
-
-
-def read_tables(self: Agent, call: str, **policies: Any) -> list[IntArray | FloatArray]:
-    """Return policies of a user as (H, S) inner actions or (H, A, S) probabilities of them."""
-    sizes = numbering(self, call)
-    read = {name: read_actions(name, given, sizes) for name, given in policies.items()}
-    return [self._algorithm.masks.read_policy(name, table) for name, table in read.items()]
 
 
 def given_returns(self: Agent) -> GivenReturns:
@@ -248,50 +195,50 @@ def _estimates(self: Agent, tables: list[IntArray | FloatArray], state: Any) -> 
     return self._algorithm.certifier.estimate_policies(tables, start) or [None] * len(tables)
 
 
-def _evidence(self: Agent, tables: list[IntArray | FloatArray], state: Any) -> Evidence:
-    """Return what the model says of two policies at half of δ, and what returns say at the other half."""
+def _ordered(interval: Interval, claim: Guarantee, *others: Interval) -> tuple[float, float, Guarantee]:
+    """Return the bounds of an interval in order; nothing is claimed if some interval has its bounds crossed."""
+    crossed = any(contradictory(upper=high, lower=low) for low, high in (interval, *others))
+    return min(interval), max(interval), claim and Guarantee.unless(CONTRADICTION if crossed else None)
+
+
+def _evidence(self: Agent, tables: list[IntArray | FloatArray], state: Any, parts: int) -> Evidence:
+    """Return what is proven about two policies, from the model at one of some parts of δ.
+
+    If there are two parts, returns have the other one; the tighter bound is taken on each side, and what is not proven
+    is left out if the other is. If there is one, intervals are cut to what was certified so far.
+    """
     ledger, algorithm = self._ledger, self._algorithm
-    start, words = ledger.start(_PARTS) if state is None else ledger.named_start(state)
+    start, words = ledger.start(parts) if state is None else ledger.named_start(state)
     certification.heed_masks(self)
-    found = algorithm.certifier.bound_policies(tables[0][None], tables[1][None], start, _PARTS)
+    found = algorithm.certifier.bound_policies(tables[0][None], tables[1][None], start, *([parts] * (parts > 1)))
     model = [(float(low), float(high)) for low, high in zip(found.lower[:, 0], found.upper[:, 0], strict=True)]
     claim = certification.certificate_claim(self, bool(found.empty[0]), named=state is not None)
     if state is not None:
-        return Evidence(model, [None] * 3, claim, Guarantee(False, "returns are about another start"), words)
+        return Evidence(model, claim, "model", words)
+    if parts == 1:
+        cut = [_cut(self, table, interval) for table, interval in zip(tables, model[:2], strict=True)]
+        return Evidence([*cut, model[2]], claim, "model", words)
     for k, table in enumerate(tables):
-        frozen = ledger.returns.lower(table, algorithm.claims.returns_delta / _PARTS) if table.ndim == 2 else None
-        if frozen is not None:
-            model[k] = max(model[k][0], frozen), model[k][1]
-    delta, given = algorithm.claims.delta / _PARTS, given_returns(self)
+        frozen = ledger.returns.lower(table, algorithm.claims.returns_delta / parts) if table.ndim == 2 else None
+        model[k] = max(model[k][0], model[k][0] if frozen is None else frozen), model[k][1]
+    delta, given = algorithm.claims.delta / parts, given_returns(self)
     returns = [*(given.interval(table, delta) for table in tables), given.difference(tables[0], tables[1], delta)]
     if tables[0] is tables[1] and returns[0] is not None:
         returns[2] = 0.0, 0.0
-    withdrawn = Guarantee.unless(algorithm.claims.withdrawn, self._selection, ledger.start_doubt)
-    return Evidence(model, returns, claim, withdrawn, words)
+    known = [one for one in returns if one is not None]
+    if not known or algorithm.claims.withdrawn or self._selection or ledger.start_doubt:
+        return Evidence(model, claim, "model", words)
+    if not claim and len(known) == len(returns):
+        return Evidence(known, Guarantee(True), "returns", words)
+    both = [
+        one if other is None else (max(one[0], other[0]), min(one[1], other[1]))
+        for one, other in zip(model, returns, strict=True)
+    ]
+    return Evidence(both, claim, "returns" if both == returns else "model and returns", words)
 
 
-def _by_model(
-    self: Agent, tables: list[IntArray | FloatArray], state: Any
-) -> tuple[Interval, Interval, Interval, Guarantee, str]:
-    """Return intervals of two values and of their difference at all of δ, and what was certified so far."""
-    ledger = self._ledger
-    start, words = ledger.start() if state is None else ledger.named_start(state)
-    certification.heed_masks(self)
-    found = self._algorithm.certifier.bound_policies(tables[0][None], tables[1][None], start)
-    first, second = (
-        _cut(self, table, (float(low), float(high)), is_named=state is not None)
-        for table, low, high in zip(tables, found.lower[:2, 0], found.upper[:2, 0], strict=True)
-    )
-    claim = certification.certificate_claim(self, bool(found.empty[0]), named=state is not None)
-    return first, second, (float(found.lower[2, 0]), float(found.upper[2, 0])), claim, words
-
-
-def _cut(
-    self: Agent, table: IntArray | FloatArray, interval: tuple[float, float], *, is_named: bool
-) -> tuple[float, float]:
+def _cut(self: Agent, table: IntArray | FloatArray, interval: Interval) -> Interval:
     """Return an interval of a policy's value, cut to what was certified so far unless bounds contradict it."""
-    if is_named:
-        return interval
     lower, upper = self._ledger.tighten(table if table.ndim == 2 else None, interval)
     self._ledger.contradict(upper=upper, lower=lower)
     return (lower, upper) if lower <= upper else interval

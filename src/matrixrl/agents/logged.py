@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.agents import certification
-from matrixrl.agents.ask_and_tell import numbering
+from matrixrl.agents.ask_and_tell import read_tables
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.policies import read_actions
 from matrixrl.records import FloatArray, Guarantee, IntArray
 
 if TYPE_CHECKING:
@@ -104,7 +103,9 @@ def learn_from(
     flag("verbose", verbose)
     if self._queue.n_open:
         raise ProtocolError("learn_from was called while an episode is open; end it first")
-    table = None if policy is None else _given_table(self, policy)
+    if policy is not None:
+        certification.check_certifies(self, "learn_from(policy=…)")
+    table = None if policy is None else read_tables(self, "learn_from(policy=…)", policy=policy)[0]
     checked = _read(self, log, columns, first_step)
     _refuse_known(self, checked)
     if verbose:
@@ -167,14 +168,6 @@ def _refuse_known(self: Agent, checked: CheckedLog) -> None:
         received = f"the same as log {number} of this agent" if known else "what this agent has exported"
         remedy = "If these are other episodes, give them other numbers; else leave it out."
         fail("log", "must not be learned from twice", received, remedy)
-
-
-def _given_table(self: Agent, policy: Any) -> IntArray | FloatArray:
-    """Return the policy that played a log as (H, S) inner actions or (H, A, S) probabilities of them."""
-    certification.check_certifies(self, "learn_from(policy=…)")
-    given = read_actions("policy", policy, numbering(self, "learn_from(policy=…)"))
-    table: IntArray | FloatArray = self._algorithm.masks.read_policy("policy", given)
-    return table
 
 
 def _count_returns(self: Agent, table: IntArray | FloatArray, log: StepLog) -> None:

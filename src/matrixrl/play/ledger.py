@@ -158,13 +158,7 @@ class CertificateLedger:
         return Start.at(own, words), words
 
     def observe(
-        self,
-        number: int,
-        table: Callable[[], IntArray] | None,
-        steps: Steps,
-        *,
-        is_drawn: bool,
-        given: IntArray | None = None,
+        self, number: int, table: Callable[[], IntArray] | None, steps: Steps, *, is_drawn: bool, given: Any = None
     ) -> None:
         """Take note of a finished episode of an agent, counted from 1.
 
@@ -358,9 +352,7 @@ class FrozenReturns:
     def lower(self, table: IntArray, delta: float) -> float | None:
         """Return the largest lower bound of the frozen policies that are a table (H, S); None if there is none.
 
-        Args:
-            table: The policy.
-            delta: Probability with which any bound of any frozen policy may fail.
+        `delta` is the probability with which any bound of any frozen policy may fail.
         """
         seen = self._counted().seen
         same = [number for number, frozen in self._frozen.items() if np.array_equal(frozen, table)]

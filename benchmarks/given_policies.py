@@ -4,7 +4,6 @@ python benchmarks/given_policies.py case       a shop: 1,200 episodes of one pol
 python benchmarks/given_policies.py width      the same numbers of returns with other ranges, and other methods
 python benchmarks/given_policies.py coverage   share of runs in which an interval was ever wrong
 python benchmarks/given_policies.py decide     episodes until an A/B test is decided
-python benchmarks/given_policies.py forecast   forecasts of `Agent.forecast` beside what came
 
 Seeds begin at 2,000, and nothing was tuned on them.
 """

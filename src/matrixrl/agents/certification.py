@@ -14,7 +14,7 @@ from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.play.given_policies import value_range
 from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory, knows_reward
-from matrixrl.records import FloatArray, Guarantee, IntArray
+from matrixrl.records import Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -195,11 +195,16 @@ def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:
 
 def described(self: Agent, found: Certificate, table: IntArray, which: str, state: Any = None) -> Certificate:
     """Return a certificate with the estimated value of its policy (H, S), what is possible, and what it is about."""
+    [guess] = estimates(self, [table], state)
+    inside = None if guess is None else min(max(guess, found.lower), found.upper)
+    about, trivial = f"{which}, from {data_words(self)}", possible_values(self, table, None)
+    return replace(found, estimate=inside, trivial=trivial, about=about)
+
+
+def estimates(self: Agent, tables: list[IntArray], state: Any) -> list[float] | list[None]:
+    """Return the values of policies in the estimated model, or None for each if there is none."""
     start, _ = self._ledger.start() if state is None else self._ledger.named_start(state)
-    estimates = self._algorithm.certifier.estimate_policies([table], start)
-    guess = None if estimates is None else min(max(estimates[0], found.lower), found.upper)
-    about = f"{which}, from {data_words(self)}"
-    return replace(found, estimate=guess, trivial=possible_values(self, table, None), about=about)
+    return self._algorithm.certifier.estimate_policies(tables, start) or [None] * len(tables)
 
 
 def data_words(self: Agent) -> str:
@@ -210,9 +215,7 @@ def data_words(self: Agent) -> str:
     return f"{n:,} episode{'s' * (n != 1)}" + f" and {logged:,} logged" * (logged > 0)
 
 
-def possible_values(
-    self: Agent, lower: IntArray | FloatArray | None, upper: IntArray | FloatArray | None
-) -> tuple[float, float]:
+def possible_values(self: Agent, lower: IntArray | None, upper: IntArray | None) -> tuple[float, float]:
     """Return the smallest value of a policy, and the largest of another one, without data; None is any policy."""
     task, knows = self.problem.finite_task, knows_reward(self._algorithm)
     low, high = (value_range(task, table, knows_reward=knows) for table in (lower, upper))

@@ -118,14 +118,8 @@ class EpisodeQueue:
         """Learn from an episode that was ended."""
         data, agent = episode.data, self._agent
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
-        played = Finished(
-            data.plan,
-            data.steps(),
-            data.off_plan,
-            every_gap=episode._is_certifying or episode._given is not None,
-            certificate=episode._certificate,
-            given=episode._given,
-        )
+        every, given = episode._is_certifying or episode._given is not None, episode._given
+        played = Finished(data.plan, data.steps(), data.off_plan, every, certificate=episode._certificate, given=given)
         record = ask_and_tell.learn_steps(agent, played)
         episode._life, episode.record, data.plan = "closed", record, None
         return record

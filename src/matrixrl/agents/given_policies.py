@@ -12,7 +12,7 @@ from matrixrl.core.returns import Returns, difference_bounds
 from matrixrl.play.given_policies import GivenReturns, policy_digest
 from matrixrl.play.ledger import CONTRADICTION, contradictory
 from matrixrl.problems.task import checked_range
-from matrixrl.records import FloatArray, Guarantee, IntArray
+from matrixrl.records import Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -63,20 +63,11 @@ def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate
     lower, upper, claim = _ordered(found.intervals[0], found.claim)
     own = None if start is not None else given_returns(self).of(table)
     n, digest = 0 if own is None else len(own[1].low), policy_digest(table, self.problem.finite_task).hex()
-    estimate = own[1].mean if own is not None and found.basis != "model" else _estimates(self, [table], start)[0]
-    return PolicyCertificate(
-        lower=lower,
-        upper=upper,
-        delta=self._algorithm.claims.delta,
-        guarantee=claim,
-        basis=found.basis,
-        estimate=None if estimate is None else min(max(estimate, lower), upper),
-        trivial=certification.possible_values(self, table, table),
-        n_episodes=n,
-        about=f"policy {digest[:8]}, from {certification.data_words(self)}{f', {n:,} of them its own' * (n > 0)}",
-        start=found.start,
-        digest=digest,
-    )
+    [guess] = certification.estimates(self, [table], start) if own is None or found.basis == "model" else [own[1].mean]
+    guess = None if guess is None else min(max(guess, lower), upper)
+    trivial, delta = certification.possible_values(self, table, table), self._algorithm.claims.delta
+    about = f"policy {digest[:8]}, from {certification.data_words(self)}{f', {n:,} of them its own' * (n > 0)}"
+    return PolicyCertificate(lower, upper, delta, claim, found.basis, guess, trivial, n, about, found.start, digest)
 
 
 def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:
@@ -119,20 +110,12 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
         self._ledger.contradict(upper=apart[1], lower=apart[0])
     lower, upper, claim = _ordered(apart, found.claim, first, second)
     returns = [one[1].mean for one in known if one is not None]
-    ours, theirs = returns if len(returns) == len(tables) else _estimates(self, tables, start)
+    ours, theirs = returns if len(returns) == len(tables) else certification.estimates(self, tables, start)
+    guess = None if ours is None or theirs is None else min(max(ours - theirs, lower), upper)
     low, high = (certification.possible_values(self, table, table) for table in tables)
-    return Comparison(
-        lower,
-        upper,
-        first,
-        second,
-        self._algorithm.claims.delta,
-        claim,
-        found.start,
-        estimate=None if ours is None or theirs is None else min(max(ours - theirs, lower), upper),
-        trivial=(low[0] - high[1], low[1] - high[0]),
-        about=f"two policies, from {certification.data_words(self)}, by the {found.basis}",
-    )
+    trivial, delta = (low[0] - high[1], low[1] - high[0]), self._algorithm.claims.delta
+    about = f"two policies, from {certification.data_words(self)}, by the {found.basis}"
+    return Comparison(lower, upper, first, second, delta, claim, found.start, guess, trivial, about)
 
 
 def compare_returns(
@@ -142,7 +125,7 @@ def compare_returns(
 
     It holds with probability 1 − δ at all times at once, so a test may be looked at after every episode, and stopped
     when it is decided (docs/proofs.md, section 11.5). Both policies were fixed before, and no episode is left out for
-    what it earned. Widths follow the variance of the returns, not their range, as soon as there are enough of them.
+    what it earned.
 
     Args:
         policy: (n,) Returns of the policy, in the order of the episodes. Episodes of both may alternate in any way that
@@ -189,19 +172,13 @@ def given_returns(self: Agent) -> GivenReturns:
     return found
 
 
-def _estimates(self: Agent, tables: list[IntArray | FloatArray], state: Any) -> list[float] | list[None]:
-    """Return the values of policies in the estimated model, or None for each if there is none."""
-    start, _ = self._ledger.start() if state is None else self._ledger.named_start(state)
-    return self._algorithm.certifier.estimate_policies(tables, start) or [None] * len(tables)
-
-
 def _ordered(interval: Interval, claim: Guarantee, *others: Interval) -> tuple[float, float, Guarantee]:
     """Return the bounds of an interval in order; nothing is claimed if some interval has its bounds crossed."""
     crossed = any(contradictory(upper=high, lower=low) for low, high in (interval, *others))
     return min(interval), max(interval), claim and Guarantee.unless(CONTRADICTION if crossed else None)
 
 
-def _evidence(self: Agent, tables: list[IntArray | FloatArray], state: Any, parts: int) -> Evidence:
+def _evidence(self: Agent, tables: list[IntArray], state: Any, parts: int) -> Evidence:
     """Return what is proven about two policies, from the model at one of some parts of δ.
 
     If there are two parts, returns have the other one; the tighter bound is taken on each side, and what is not proven
@@ -237,7 +214,7 @@ def _evidence(self: Agent, tables: list[IntArray | FloatArray], state: Any, part
     return Evidence(both, claim, "returns" if both == returns else "model and returns", words)
 
 
-def _cut(self: Agent, table: IntArray | FloatArray, interval: Interval) -> Interval:
+def _cut(self: Agent, table: IntArray, interval: Interval) -> Interval:
     """Return an interval of a policy's value, cut to what was certified so far unless bounds contradict it."""
     lower, upper = self._ledger.tighten(table if table.ndim == 2 else None, interval)
     self._ledger.contradict(upper=upper, lower=lower)

@@ -13,7 +13,7 @@ from matrixrl.agents.ask_and_tell import read_tables
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.records import FloatArray, Guarantee, IntArray
+from matrixrl.records import Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -170,7 +170,7 @@ def _refuse_known(self: Agent, checked: CheckedLog) -> None:
         fail("log", "must not be learned from twice", received, remedy)
 
 
-def _count_returns(self: Agent, table: IntArray | FloatArray, log: StepLog) -> None:
+def _count_returns(self: Agent, table: IntArray, log: StepLog) -> None:
     """Count what the episodes of a log earned for the policy that played them.
 
     Those count that are recorded from the first step on, in a state in which certificates begin.
@@ -189,7 +189,7 @@ def _count_returns(self: Agent, table: IntArray | FloatArray, log: StepLog) -> N
         ledger.given.add(table, earned)
 
 
-def _learn_whole(self: Agent, checked: CheckedLog, table: IntArray | FloatArray | None = None) -> None:
+def _learn_whole(self: Agent, checked: CheckedLog, table: IntArray | None = None) -> None:
     """Learn from all steps, or from none if an error or an interrupt comes in between."""
     algorithm, is_done = self._algorithm, False
     before = algorithm.state()

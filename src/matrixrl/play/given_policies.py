@@ -28,7 +28,7 @@ SAVED = tuple(_SHAPES)
 """Names of the arrays of `GivenReturns`."""
 
 
-def policy_digest(table: IntArray | FloatArray, task: Task) -> bytes:
+def policy_digest(table: IntArray, task: Task) -> bytes:
     """Return the SHA-256 of what a policy, (H, S) actions or (H, A, S) probabilities, does in the states of a task.
 
     Probabilities 0 and 1 are actions, and nothing is done in the end state.
@@ -41,11 +41,10 @@ def policy_digest(table: IntArray | FloatArray, task: Task) -> bytes:
     return hashlib.sha256(plain.tobytes()).digest()
 
 
-def stage_ranges(task: Task, table: IntArray | FloatArray | None, *, knows_reward: bool) -> FloatArray:
-    """Return the smallest and largest reward of each stage, over all states and the actions of a policy: (H, 2).
+def stage_ranges(task: Task, table: IntArray | None, *, knows_reward: bool) -> FloatArray:
+    """Return the least and the most that a policy, (H, S), (H, A, S) or None for any, can earn at each stage: (H, 2).
 
-    They are the expected ones if rewards are known, else the ends of the range. The policy is (H, S), or (H, A, S)
-    probabilities, or None for any.
+    They are over all states; of expected rewards if these are known, else the ends of their range.
     """
     found = np.empty((task.horizon, 2))
     found[:] = task.reward_range
@@ -63,7 +62,7 @@ def stage_ranges(task: Task, table: IntArray | FloatArray | None, *, knows_rewar
     return found
 
 
-def value_range(task: Task, table: IntArray | FloatArray | None, *, knows_reward: bool) -> tuple[float, float]:
+def value_range(task: Task, table: IntArray | None, *, knows_reward: bool) -> tuple[float, float]:
     """Return what the value of a policy, or of any if it is None, is between without data, in the environment's unit.
 
     Steps that are cut off from endless episodes earn something in the range of rewards.
@@ -85,7 +84,7 @@ class GivenPolicy:
         knows_reward: Whether rewards are known.
     """
 
-    def __init__(self, task: Task, table: IntArray | FloatArray, *, knows_reward: bool) -> None:
+    def __init__(self, task: Task, table: IntArray, *, knows_reward: bool) -> None:
         self._task, self._table, self._knows_reward = task, table, knows_reward
         self._weights = task.discount ** np.arange(task.horizon)
         self._ranges = stage_ranges(task, table, knows_reward=knows_reward)
@@ -123,13 +122,13 @@ class GivenReturns:
     def __len__(self) -> int:
         return len(self._ranges)
 
-    def policy(self, table: IntArray | FloatArray) -> GivenPolicy:
+    def policy(self, table: IntArray) -> GivenPolicy:
         """Return a given policy; the same table is not read again."""
         if self._last is None or self._last[0] is not table:
             self._last = table, GivenPolicy(self._task, table, knows_reward=self._knows_reward)
         return self._last[1]
 
-    def add(self, table: IntArray | FloatArray, earned: Sequence[tuple[float, float]]) -> None:
+    def add(self, table: IntArray, earned: Sequence[tuple[float, float]]) -> None:
         """Add what `GivenPolicy.played` returned for episodes of a given policy, in their order."""
         digest = self.policy(table).digest
         if digest not in self._ranges:
@@ -137,7 +136,7 @@ class GivenReturns:
             self._returns[digest] = []
         self._returns[digest].extend(earned)
 
-    def of(self, table: IntArray | FloatArray) -> tuple[int, Returns] | None:
+    def of(self, table: IntArray) -> tuple[int, Returns] | None:
         """Return the number of a given policy, counted from 1, and its returns; None if it was never given.
 
         What an endless episode may earn after its last step is part of the interval of each return.
@@ -150,7 +149,7 @@ class GivenReturns:
         number = list(self._ranges).index(digest) + 1
         return number, Returns.of(low + tail * least, high + tail * most, *self._ranges[digest])
 
-    def interval(self, table: IntArray | FloatArray, delta: float) -> tuple[float, float] | None:
+    def interval(self, table: IntArray, delta: float) -> tuple[float, float] | None:
         """Return an interval of the value of a given policy; None if it was never given.
 
         All intervals, and all of `difference`, hold together with probability 1 − δ, after any number of episodes.
@@ -158,18 +157,12 @@ class GivenReturns:
         found = self.of(table)
         return None if found is None else found[1].interval(delta * statement_share(found[0]))
 
-    def difference(
-        self, first: IntArray | FloatArray, second: IntArray | FloatArray, delta: float, factor: float = 1.0
-    ) -> tuple[float, float] | None:
-        """Return an interval of the difference of the values of two given policies; None unless both were given.
-
-        `factor` times as many episodes that earned the same foretell what later ones will show.
-        """
+    def difference(self, first: IntArray, second: IntArray, delta: float) -> tuple[float, float] | None:
+        """Return an interval of the difference of the values of two given policies; None unless both were given."""
         one, other = self.of(first), self.of(second)
         if one is None or other is None or one[0] == other[0]:
             return None
-        ours, theirs = (found[1]._replace(weight=factor) for found in (one, other))
-        return difference_bounds(ours, theirs, delta * statement_share(one[0], other[0]))
+        return difference_bounds(one[1], other[1], delta * statement_share(one[0], other[0]))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return digests, ranges and returns, for saving; nothing if no policy was given."""
@@ -185,23 +178,16 @@ class GivenReturns:
         return dict(zip(SAVED, values, strict=True))
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned.
-
-        Raises:
-            InvalidInput: They are not what it returned for the same task.
-        """
+        """Take back what `arrays` returned; refuse what it cannot have returned for the same task."""
         if not arrays:
             return
         check_arrays(arrays, _SHAPES)
         digests, ranges, numbers, returns = (arrays[name] for name in SAVED)
-        low, high = value_range(self._task, None, knows_reward=False)
-        slack = 1e-9 * (1.0 + abs(low) + abs(high))
         fits = (
             len(digests) == len(ranges) == len({row.tobytes() for row in digests})
             and np.array_equal(np.unique(numbers), np.arange(len(digests)))
             and len(numbers) == len(returns)
             and all(bool((both[:, 0] <= both[:, 1]).all()) for both in (ranges, returns))
-            and bool(((ranges >= low - slack) & (ranges <= high + slack)).all())
         )
         if not fits:
             raise InvalidInput("the returns of given policies must be those of policies of the problem")

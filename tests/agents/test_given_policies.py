@@ -86,6 +86,16 @@ class TestWhereEpisodesWerePlayed:
         assert logged.certify(GIVEN).n_episodes == 0
         assert agent.certify(OTHER).n_episodes == 0
 
+    def test_logged_episodes_without_their_first_steps_do_not_count(self):
+        _, log = played()
+        columns = table_of(log)
+        kept = (columns["episode"] % 2 == 0) | (columns["step"] > 0)
+        agent = MatrixRL(TASK, seed=0)
+        part = {name: column[kept] for name, column in columns.items()}
+        agent.learn_from(part, policy=GIVEN, first_step=0, verbose=False)
+        assert agent.n_logged_episodes == 50
+        assert agent.certify(GIVEN).n_episodes == 25
+
     def test_a_logged_policy_may_be_random(self):
         rng = np.random.default_rng(0)
         chances = rng.dirichlet(np.ones(2), size=(H, S))
@@ -193,6 +203,19 @@ class TestWhatIsCompared:
         shown = agent.certify(GIVEN, start=1)
         assert (shown.basis, shown.n_episodes) == ("model", 0)
         assert "state 1" in shown.start
+
+    def test_the_model_counts_where_it_knows_more(self):
+        agent = MatrixRL(MDP, seed=0)
+        agent.learn(1500)
+        for table in (GIVEN, OTHER):
+            agent.learn(1, policy=table)
+        model = agent.algorithm.certifier.bound_policies(GIVEN[None], OTHER[None], None, 2)
+        by_returns = agent._ledger.given.interval(GIVEN, 0.025)
+        found = agent.certify(GIVEN)
+        assert by_returns[0] < model.lower[0, 0]
+        assert model.upper[0, 0] < by_returns[1]
+        assert (found.lower, found.upper) == (model.lower[0, 0], model.upper[0, 0])
+        assert found.basis == "model and returns"
 
     def test_without_returns_compare_has_all_of_delta(self):
         agent, _ = played()

@@ -140,6 +140,16 @@ class TestTwoPolicies:
             assert coarse[0] < fine[0] - 1e-4
             assert coarse[1] > fine[1] + 1e-4
 
+    def test_a_cell_counts_with_its_other_end(self, monkeypatch):
+        """The first value is known, so that cells of the second one alone could make the bound too tight."""
+        first, second = returns([0.5] * 20_000), returns(np.random.default_rng(1).beta(4, 3, 200))
+        monkeypatch.setattr("matrixrl.core.returns._CELLS", 3000)
+        fine = difference_bounds(first, second, 0.2)
+        monkeypatch.setattr("matrixrl.core.returns._CELLS", 4)
+        coarse = difference_bounds(first, second, 0.2)
+        assert coarse[0] <= fine[0]
+        assert coarse[1] >= fine[1]
+
     def test_units_may_differ(self):
         rng = np.random.default_rng(2)
         first, second = rng.beta(4, 3, 60), rng.beta(2, 5, 45)

@@ -137,7 +137,7 @@ def compare_returns(
             n = m, and what they share cancels.
 
     >>> import numpy as np
-    >>> day = np.random.default_rng(0).normal(5000.0, 900.0, size=(400, 1)) + [[80.0, 0.0]]
+    >>> day = np.random.default_rng(0).normal(5000.0, 900.0, size=(400, 1)) + [[170.0, 0.0]]
     >>> found = compare_returns(day[:, 0], day[:, 1], return_range=(0.0, 12000.0), paired=True)
     >>> found.probably_better, compare_returns(*day.T, return_range=(0.0, 12000.0)).probably_better
     (True, False)

@@ -59,7 +59,7 @@ def objects():
 def test_text_is_short_and_the_table_is_plain_html(name):
     one = objects()[name]
     text, html = repr(one), one._repr_html_()
-    assert len(text) < 260
+    assert len(text) < 310
     assert "\n" not in text
     assert " at 0x" not in text
     assert "array(" not in text

@@ -12,7 +12,7 @@ from pathlib import PurePath as _PurePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from matrixrl.agents import Agent, KernelControl, KernelMatrixRL, MatrixRL
+    from matrixrl.agents import Agent, KernelControl, KernelMatrixRL, MatrixRL, compare_returns
     from matrixrl.certificates import Certificate
     from matrixrl.envs import make
     from matrixrl.envs import open_problem as Problem  # read like a class, as threading.Lock is
@@ -37,7 +37,7 @@ __version__ = "0.2.0"
 _MODULES = {
     name: module
     for module, names in {
-        "agents": ("Agent", "KernelControl", "KernelMatrixRL", "MatrixRL"),
+        "agents": ("Agent", "KernelControl", "KernelMatrixRL", "MatrixRL", "compare_returns"),
         "envs": ("make",),
         "errors": ("CheckpointError", "InvalidInput", "MatrixRLError", "ProtocolError"),
         "features": ("Features", "one_hot", "tensor_product"),
@@ -75,6 +75,7 @@ __all__ = [
     "Problem",
     "ProtocolError",
     "Task",
+    "compare_returns",
     "evaluate",
     "from_gymnasium",
     "make",

@@ -8,11 +8,60 @@ from typing import Any
 from matrixrl.display import confidence, html_table, in_digits, printable
 from matrixrl.records import Bounds, Guarantee
 
-__all__ = ["Certificate", "Comparison", "RegretBound", "RegretCertificate"]
+__all__ = ["Certificate", "Comparison", "PolicyCertificate", "RegretBound", "RegretCertificate"]
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class _Estimated:
+    """Bounds with an estimate beside them, and with what is possible without data; fields are those of subclasses."""
+
+    __slots__ = ()
+    lower: float
+    upper: float
+    delta: float
+    guarantee: Guarantee
+    start: str
+    estimate: float | None
+    trivial: tuple[float, float] | None
+    about: str
+
+    @property
+    def share_left(self) -> float | None:
+        """Share of what is possible without data that is left; None if that is not known."""
+        if self.trivial is None or not self.trivial[1] > self.trivial[0]:
+            return None
+        return (self.upper - self.lower) / (self.trivial[1] - self.trivial[0])
+
+    def _said(self, bounds: str) -> str:
+        """Return bounds in words, with everything else that is known."""
+        bounds += f" (start: {self.start})" if self.start else ""
+        bounds += "" if self.share_left is None else f", {100.0 * self.share_left:.3g} % of what is possible"
+        bounds += "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
+        if self.guarantee:
+            return f"with probability {confidence(self.delta)} {bounds}"
+        return f"not proven ({self.guarantee.reason}): {bounds}"
+
+    def _rows(self) -> dict[str, object]:
+        """Return everything besides bounds, as rows of a table."""
+        rows: dict[str, object] = {}
+        if self.estimate is not None:
+            rows["estimate, which is no bound"] = in_digits(self.estimate)
+        if self.trivial is not None:
+            left = "" if self.share_left is None else f"; {100.0 * self.share_left:.3g} % of that is left"
+            rows["possible without data"] = f"{_range(self.trivial)}{left}"
+        rows |= {"about": self.about} if self.about else {}
+        return rows | {"start": self.start or "not known", **_claim(self.delta, self.guarantee)}
+
+    def _entries(self) -> dict[str, Any]:
+        """Return what is estimated by name, as plain data."""
+        trivial = None if self.trivial is None else list(self.trivial)
+        return {"estimate": self.estimate, "trivial": trivial, "share_left": self.share_left, "about": self.about}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {printable(self)}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Certificate(_Estimated):
     """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
     s0 is the start that `start` names: values are means over it if first states are random.
@@ -26,6 +75,9 @@ class Certificate:
             exceed V^π(s0). None if no bound but `lower` is known.
         start: Start that the bounds are about, in words: the declared one, the distribution of first states as it was
             estimated, or a state that was named. Empty if it is not known.
+        estimate: What the policy is estimated to earn, which is no bound; None if it is not known.
+        trivial: Smallest value of the policy and largest of any that are possible without data; None if not known.
+        about: Policy that is meant, and the data, in words; empty if it is not known.
     """
 
     upper: float
@@ -34,6 +86,9 @@ class Certificate:
     guarantee: Guarantee
     optimal_lower: float | None = None
     start: str = ""
+    estimate: float | None = None
+    trivial: tuple[float, float] | None = None
+    about: str = ""
 
     @classmethod
     def of(cls, bounds: Bounds, replica: int, delta: float, guarantee: Guarantee, start: str) -> Certificate:
@@ -53,25 +108,20 @@ class Certificate:
         return known, self.upper
 
     def __str__(self) -> str:
-        bounds = f"the policy earns at least {self.lower:.4g}, and no policy more than {self.upper:.4g}"
-        bounds += f" (start: {self.start})" if self.start else ""
-        if self.guarantee:
-            return f"with probability {confidence(self.delta)} {bounds}"
-        return f"not proven ({self.guarantee.reason}): {bounds}"
+        bounds = f"the policy earns at least {in_digits(self.lower)}, and no policy more than {in_digits(self.upper)}"
+        return self._said(bounds)
 
     def _repr_html_(self) -> str:
-        low, high = self.optimal_interval
         rows = {
-            "value of the policy": f"at least {self.lower:.4g}",
-            "value of the best policy V*(s0)": f"{low:.4g} to {high:.4g}",
-            "distance from optimal": f"at most {self.gap:.4g}",
-            "start": self.start or "not known",
-            **_claim(self.delta, self.guarantee),
+            "value of the policy": f"at least {in_digits(self.lower)}",
+            "value of the best policy V*(s0)": _range(self.optimal_interval),
+            "distance from optimal": f"at most {in_digits(self.gap)}",
+            **self._rows(),
         }
         return html_table("Certificate", rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return upper, lower, gap, the interval of V*, delta, guarantee and start by name."""
+        """Return upper, lower, gap, the interval of V*, delta, guarantee, start and what is estimated by name."""
         return {
             "upper": self.upper,
             "lower": self.lower,
@@ -80,7 +130,61 @@ class Certificate:
             "delta": self.delta,
             "guarantee": self.guarantee.as_dict(),
             "start": self.start,
+            **self._entries(),
         }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PolicyCertificate(_Estimated):
+    """Bounds on the value of one given policy, from both sides (docs/proofs.md, sections 11.5 and 12).
+
+    Attributes:
+        lower: Lower bound on V^π(s0), in the environment's unit.
+        upper: Upper bound on V^π(s0).
+        delta: Probability δ with which the bounds may fail, after any number of episodes.
+        guarantee: Whether the bounds are proven.
+        basis: What they come from: `model` (the confidence set), `returns` (what episodes of the policy earned), or
+            `model and returns`, the tighter one on each side.
+        estimate: What the policy is estimated to earn, which is no bound: its mean return, or its value in the
+            estimated model; None if neither is known.
+        trivial: What V^π(s0) is between without data.
+        n_episodes: Number of episodes that count for the policy.
+        about: Policy that is meant, and the data, in words.
+        start: Start s0 that the bounds are about, in words, as in `Certificate`.
+        digest: SHA-256 of the actions of the policy, as hexadecimal digits.
+
+    >>> PolicyCertificate(6640.0, 6765.0, 0.05, Guarantee(True), "returns", 6702.1, (-1087.0, 18601.0), 1200)
+    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; estimated 6,702>
+    """
+
+    lower: float
+    upper: float
+    delta: float
+    guarantee: Guarantee
+    basis: str
+    estimate: float | None
+    trivial: tuple[float, float]
+    n_episodes: int
+    about: str = ""
+    start: str = ""
+    digest: str = ""
+
+    @property
+    def width(self) -> float:
+        """Upper less lower bound, in the environment's unit."""
+        return self.upper - self.lower
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all entries by name, and the width and the share that is left."""
+        return asdict(self) | {"width": self.width} | self._entries()
+
+    def __str__(self) -> str:
+        words = f"{self.about}: " * bool(self.about)
+        return self._said(f"{words}it earns {_range((self.lower, self.upper))}")
+
+    def _repr_html_(self) -> str:
+        rows = {"value of the policy": _range((self.lower, self.upper)), "from": self.basis, **self._rows()}
+        return html_table("PolicyCertificate", rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +217,7 @@ class RegretCertificate:
     def _repr_html_(self) -> str:
         rows = {
             "regret": f"at most {in_digits(self.upper)} in {self.n_episodes:,} episodes",
-            "of an episode": f"at most {self.per_episode:.4g}",
+            "of an episode": f"at most {in_digits(self.per_episode)}",
             "earned": self.earned,
             "start": self.start or "not known",
             **_claim(self.delta, self.guarantee),
@@ -182,13 +286,17 @@ class RegretBound:
         return asdict(self) | {"about": self.about}
 
 
+def _range(interval: tuple[float, float]) -> str:
+    return f"{in_digits(interval[0])} to {in_digits(interval[1])}"
+
+
 def _claim(delta: float, guarantee: Guarantee) -> dict[str, object]:
     """Return what is claimed about bounds, as rows of a table."""
     return {"holds with probability": confidence(delta), "guarantee": guarantee}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison:
+class Comparison(_Estimated):
     """An interval of V^policy(s0) − V^incumbent(s0), in the environment's unit (docs/proofs.md, section 12).
 
     Attributes:
@@ -199,6 +307,9 @@ class Comparison:
         delta: Probability δ with which any of the bounds of the agent may fail, those of all its comparisons included.
         guarantee: Whether the bounds are proven.
         start: Start s0 that the bounds are about, in words, as in `Certificate`.
+        estimate: Estimate of the difference, which is no bound; None if it is not known.
+        trivial: What the difference is between without data; None if it is not known.
+        about: Policies that are meant, and the data, in words; empty if it is not known.
 
     >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=Guarantee(True))
     <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better>
@@ -211,6 +322,9 @@ class Comparison:
     delta: float
     guarantee: Guarantee
     start: str = ""
+    estimate: float | None = None
+    trivial: tuple[float, float] | None = None
+    about: str = ""
 
     @property
     def probably_better(self) -> bool:
@@ -224,12 +338,14 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bounds, delta, guarantee, the verdict and the start by name."""
-        bounds = {"policy": list(self.policy), "incumbent": list(self.incumbent)}
+        bounds = {"policy": list(self.policy), "incumbent": list(self.incumbent), **self._entries()}
         verdict = {"probably_better": self.probably_better, "probably_worse": self.probably_worse}
         return asdict(self) | bounds | verdict
 
     def __repr__(self) -> str:
         what = f"the policy earns {self._interval()} the incumbent in an episode"
+        if self.estimate is not None:
+            what += f", estimated {in_digits(abs(self.estimate))} {'less' if self.estimate < 0.0 else 'more'}"
         what += f" (start: {printable(self.start)})" if self.start else ""
         if not self.guarantee:
             return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee.reason)})>"
@@ -244,17 +360,16 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = {
-            "value of the policy": "{:.4g} to {:.4g}".format(*self.policy),
-            "value of the incumbent": "{:.4g} to {:.4g}".format(*self.incumbent),
-            "difference": f"{self.lower:.4g} to {self.upper:.4g}",
-            "start": self.start or "not known",
-            **_claim(self.delta, self.guarantee),
+            "value of the policy": _range(self.policy),
+            "value of the incumbent": _range(self.incumbent),
+            "difference": _range((self.lower, self.upper)),
+            **self._rows(),
         }
         return html_table(repr(self)[1:-1], rows)
 
     def _interval(self) -> str:
         """Return the interval in words that go on with "the incumbent"."""
-        low, high = f"{abs(self.lower):.4g}", f"{abs(self.upper):.4g}"
+        low, high = in_digits(abs(self.lower)), in_digits(abs(self.upper))
         if self.lower == self.upper == 0.0:
             return "as much as"
         if self.lower >= 0.0:

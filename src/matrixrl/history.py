@@ -76,7 +76,7 @@ class History(Described):
         if self.n_logged_episodes:
             words += f" and {self.n_logged_episodes:,} logged ones"
         if self.n_episodes:
-            words += f", mean return {self.returns.mean():.4g}"
+            words += f", mean return {in_digits(self.returns.mean())}"
         total = self._total_regret()
         return words if total is None else f"{words}, regret {in_digits(total)}"
 
@@ -97,7 +97,7 @@ class History(Described):
             facts["cumulative regret"] = total
         certified = self.certified[np.isfinite(self.certified).all(axis=1)]
         if len(certified):
-            facts["last certificate"] = f"{certified[-1, 0]:.4g} to {certified[-1, 1]:.4g}"
+            facts["last certificate"] = f"{in_digits(certified[-1, 0])} to {in_digits(certified[-1, 1])}"
         if self.alarms.any():
             facts["misspecification alarm"] = f"in episode {int(np.argmax(self.alarms)) + 1:,}"
         return facts

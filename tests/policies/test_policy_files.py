@@ -92,7 +92,7 @@ class TestRoundTrip:
             header = json.loads(file["header"].tobytes())
             np.testing.assert_array_equal(file["table"], one.table)
         assert digest == found["digest"] == one.digest == header["digest"]
-        assert (found["format"], found["version"]) == (FORMAT, VERSION) == ("matrixrl policy", 2)
+        assert (found["format"], found["version"]) == (FORMAT, VERSION) == ("matrixrl policy", 3)
         assert header == {name: value for name, value in found.items() if name != "table"}
 
     def test_a_file_may_be_formatted_anew(self, tmp_path):
@@ -149,8 +149,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"version": 3}, "has format 3, newer than the 2 that this matrixrl reads; upgrade"),
-            ({"version": 1}, "has format 1, older than the 2"),
+            ({"version": 4}, "has format 4, newer than the 3 that this matrixrl reads; upgrade"),
+            ({"version": 2}, "has format 2, older than the 3"),
             ({"version": 0}, "has no valid format version"),
             ({"version": True}, "has no valid format version"),
             ({"version": "1"}, "has no valid format version"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrixrl.agents import certification
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
-from matrixrl.checks import fail, integer, number
+from matrixrl.checks import fail, integer, number, shown
+from matrixrl.errors import ProtocolError
 from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
 from matrixrl.play.rollout import Finished
-from matrixrl.records import IntArray
+from matrixrl.policies import PolicySpace, read_actions
+from matrixrl.records import FloatArray, IntArray, Plan
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -50,19 +53,55 @@ def episode(self: Agent, number: int) -> OpenEpisode:
     return found
 
 
-def begin_episode(self: Agent, ahead: PlannedAhead | None = None) -> OpenEpisode:
+def begin_episode(self: Agent, ahead: PlannedAhead | None = None, *, policy: Any = None) -> OpenEpisode:
     """Plan the next episode (YW19 Algorithm 1, line 6) and return it.
 
     Args:
         ahead: A plan that `plan_ahead` made earlier, which any number of episodes may share; by default a plan is
             made now.
+        policy: Policy to play in this episode in place of the agent's own, as in `learn`: an incumbent, or one of an
+            A/B test. Its returns count for `certify` and `compare`.
     """
+    given = None if policy is None else given_table(self, "begin_episode", policy)
     if ahead is None:
         ahead = self.plan_ahead()
-    number = max(self._queue.n_begun, self.n_episodes)
-    episode = OpenEpisode(self, ahead.plan, number, ahead.planned_after)
+    number, plan = max(self._queue.n_begun, self.n_episodes), ahead.plan
+    if given is not None:
+        plan = Plan(given[None].astype(plan.policy.dtype), plan.values, plan.empty)
+    episode = OpenEpisode(self, plan, number, ahead.planned_after, given=given)
     self._queue.add(episode)
     return episode
+
+
+def given_table(self: Agent, call: str, policy: Any) -> IntArray:
+    """Return the actions (H, S) of a policy that a user gives to be played."""
+    if not isinstance(self._algorithm, FiniteAlgorithm) or self._algorithm.revised is not None:
+        rule = f"must be left out for {self._algorithm.name}, whose plans are no tables of actions"
+        fail("policy", rule, shown(policy), "Use begin_episode, and observe the actions that were played.")
+    [table] = read_tables(self, f"{call}(policy=…)", policy=policy)
+    if table.ndim == 3:
+        fail("policy", "must not be random", "probabilities of actions", "Give one action for each state.")
+    return table
+
+
+def read_tables(self: Agent, call: str, **policies: Any) -> list[IntArray | FloatArray]:
+    """Return policies of a user as (H, S) inner actions or (H, A, S) probabilities of them."""
+    sizes = numbering(self, call)
+    read = {name: read_actions(name, given, sizes) for name, given in policies.items()}
+    return [self._algorithm.masks.read_policy(name, table) for name, table in read.items()]
+
+
+def numbering(self: Agent, call: str) -> PolicySpace:
+    """Return the sizes and numbers of the problem; refuse one without numbered states."""
+    problem = self.problem
+    if problem.kind != "finite":
+        raise ProtocolError(
+            f"{call} gives a table, which needs numbered states; agent.predict(obs, stage) acts on other "
+            "observations, and agent.save keeps the agent"
+        )
+    task = problem.finite_task
+    assert problem.states is not None
+    return PolicySpace(task.horizon, task.n_states, problem.states, problem.actions)
 
 
 def plan_ahead(self: Agent) -> PlannedAhead:
@@ -163,7 +202,8 @@ def learn_steps(self: Agent, played: Finished) -> Episode:
             self._seen.add_played(steps)
         if algorithm.claims.certifies and self.problem.kind == "finite":
             certification.heed_masks(self)
-            self._ledger.observe(n + 1, lambda: _policy_to_freeze(self, plan), steps, is_drawn=played.is_drawn)
+            frozen = partial(_policy_to_freeze, self, plan)
+            self._ledger.observe(n + 1, frozen, steps, is_drawn=played.is_drawn, given=played.given)
         certification.forget_plans(self)
     return record
 

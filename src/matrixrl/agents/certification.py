@@ -12,8 +12,9 @@ from matrixrl.algorithms.finite import permitted
 from matrixrl.certificates import Certificate, RegretBound, RegretCertificate
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
-from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
-from matrixrl.records import Guarantee
+from matrixrl.play.given_policies import value_range
+from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory, knows_reward
+from matrixrl.records import Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -44,6 +45,12 @@ START_ASSUMPTION = (
 )
 """Assumption about first states where no start is declared, in words (docs/proofs.md, section 6.1)."""
 
+GIVEN_ASSUMPTION = (
+    "each given policy was fixed before the episodes that count for it, and no episode of it is left out, or put into "
+    "a log, for what it earned"
+)
+"""Assumption about policies whose returns count, in words (docs/proofs.md, section 11.5)."""
+
 DECLARED_ASSUMPTION = "first states are drawn from the declared distribution, for bounds on the regret so far"
 
 
@@ -63,8 +70,13 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
     if not self._algorithm.claims.certifies:
         words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
         raise ProtocolError(words)
-    played = self._queue.open[0].data.plan if self._queue.n_open == 1 else advised_plan(self)
-    return certificate_of(self, played, start)
+    is_open = self._queue.n_open == 1
+    played = self._queue.open[0].data.plan if is_open else advised_plan(self)
+    found = certificate_of(self, played, start)
+    if self.problem.kind != "finite":
+        return found
+    table = self._algorithm.policy_table(permitted(self._algorithm, played))[0]
+    return described(self, found, table, "the plan of the open episode" if is_open else "the plan to come", start)
 
 
 def guarantee(self: Agent) -> Guarantee:
@@ -109,6 +121,8 @@ def assumptions(self: Agent) -> str:
         words = f"{words}; {START_ASSUMPTION}"
     elif words and self._ledger.counts_first_states:
         words = f"{words}; {DECLARED_ASSUMPTION}"
+    if words and self._ledger.given:
+        words = f"{words}; {GIVEN_ASSUMPTION}"
     if words and self._queue.n_time_outs:
         words = f"{words}; {TIME_OUT_ASSUMPTION}"
     return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged.episodes else words
@@ -177,6 +191,35 @@ def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:
     best = self._ledger.best
     assert best is not None
     return best, _least(self, replace(current, lower=best.lower))
+
+
+def described(self: Agent, found: Certificate, table: IntArray, which: str, state: Any = None) -> Certificate:
+    """Return a certificate with the estimated value of its policy (H, S), what is possible, and what it is about."""
+    [guess] = estimates(self, [table], state)
+    inside = None if guess is None else min(max(guess, found.lower), found.upper)
+    about, trivial = f"{which}, from {data_words(self)}", possible_values(self, table, None)
+    return replace(found, estimate=inside, trivial=trivial, about=about)
+
+
+def estimates(self: Agent, tables: list[IntArray], state: Any) -> list[float] | list[None]:
+    """Return the values of policies in the estimated model, or None for each if there is none."""
+    start, _ = self._ledger.start() if state is None else self._ledger.named_start(state)
+    return self._algorithm.certifier.estimate_policies(tables, start) or [None] * len(tables)
+
+
+def data_words(self: Agent) -> str:
+    """Return how many episodes were learned from, in words."""
+    n, logged = self.n_episodes, self.n_logged_episodes
+    if logged and not n:
+        return f"{logged:,} logged episode{'s' * (logged > 1)}"
+    return f"{n:,} episode{'s' * (n != 1)}" + f" and {logged:,} logged" * (logged > 0)
+
+
+def possible_values(self: Agent, lower: IntArray | None, upper: IntArray | None) -> tuple[float, float]:
+    """Return the smallest value of a policy, and the largest of another one, without data; None is any policy."""
+    task, knows = self.problem.finite_task, knows_reward(self._algorithm)
+    low, high = (value_range(task, table, knows_reward=knows) for table in (lower, upper))
+    return low[0], high[1]
 
 
 def heed_masks(self: Agent) -> None:

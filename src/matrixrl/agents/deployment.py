@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from matrixrl.agents import certification
-from matrixrl.agents.ask_and_tell import PlannedAhead
+from matrixrl.agents.ask_and_tell import PlannedAhead, numbering
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.finite import permitted
 from matrixrl.checks import fail, index, shown
 from matrixrl.errors import ProtocolError
-from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
-from matrixrl.policies import Comparison, Policy, PolicySpace, read_actions
-from matrixrl.records import FloatArray, Guarantee, IntArray
+from matrixrl.play.ledger import CertifiedPolicy
+from matrixrl.policies import Policy
+from matrixrl.records import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["compare", "greedy", "predict", "recommend"]
+__all__ = ["greedy", "predict", "recommend"]
 
 
 class ActionTables(NamedTuple):
@@ -92,10 +92,13 @@ def greedy(self: Agent, *, start: Any = None) -> Policy:
     """
     numbering(self, "greedy")
     plan = self._algorithm.estimated_plan()
-    table, words = self._algorithm.policy_table(plan)[0], "best in the estimated model, without a bonus"
+    table = self._algorithm.policy_table(plan)[0]
+    words = "chosen by estimate: best in the estimated model, without a bonus"
     if not self._algorithm.claims.certifies and start is None:
         return named_policy(self, table, words)
-    return named_policy(self, table, words, certificate=certification.certificate_of(self, plan, start), basis="model")
+    found = certification.certificate_of(self, plan, start)
+    found = certification.described(self, found, table, "the policy that is best by the estimate", start)
+    return named_policy(self, table, words, certificate=found, basis="model")
 
 
 def recommend(self: Agent, *, start: Any = None) -> Policy:
@@ -122,69 +125,9 @@ def recommend(self: Agent, *, start: Any = None) -> Policy:
         plan = self._algorithm.certifier.safest_plan()
         certificate = certification.certificate_of(self, plan, start)
         best = CertifiedPolicy(certificate.lower, self._algorithm.policy_table(plan)[0], "model")
-    words = f"largest certified lower bound, from the {best.basis}"
+    words = f"chosen by proof: largest certified lower bound so far, from the {best.basis}"
+    certificate = certification.described(self, certificate, best.table, "the policy with the best proof", start)
     return named_policy(self, best.table, words, certificate=certificate, basis=best.basis)
-
-
-def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:
-    """Return an interval of V^policy(s0) − V^incumbent(s0) that holds with probability 1 − δ.
-
-    It is computed from what the agent has seen, under any policy. On the event of probability 1 − δ on which
-    certificates hold, all comparisons of the agent hold together, so any number of policies may be compared, also
-    those that the agent has learned. Where both policies take the same action, what is unknown about it cancels
-    (docs/proofs.md, section 12). Values are those of the declared start, or of the distribution of first states if
-    none is declared; `Comparison.start` says which.
-
-    Args:
-        policy: A `Policy`; an array of whole numbers (S,) or (H, S), the actions counted from 0; an array of
-            probabilities (S, A) or (H, S, A); or a function of observation and stage that returns an action, in the
-            environment's numbers.
-        incumbent: The policy to compare it with, likewise.
-        start: A state, as it is observed, in which the episode begins, in place of that start; what was certified
-            so far is then not used.
-
-    Raises:
-        ProtocolError: The algorithm has no certificates, or not for given policies.
-        InvalidInput: An argument is no policy of this problem, or takes actions that are not allowed.
-
-    >>> import matrixrl
-    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
-    >>> _ = agent.learn(n_episodes=200)
-    >>> agent.compare(agent.recommend(), lambda obs, stage: 0).probably_better
-    True
-    """
-    certification.check_certifies(self, "compare")
-    sizes = numbering(self, "compare")
-    given = {"policy": read_actions("policy", policy, sizes), "incumbent": read_actions("incumbent", incumbent, sizes)}
-    tables = [self._algorithm.masks.read_policy(name, table) for name, table in given.items()]
-    first, of_start = self._ledger.start() if start is None else self._ledger.named_start(start)
-    certification.heed_masks(self)
-    found = self._algorithm.certifier.bound_policies(tables[0][None], tables[1][None], first)
-    first_bounds, second_bounds = (
-        _cut(self, table, (float(low), float(high)), is_named=start is not None)
-        for table, low, high in zip(tables, found.lower[:2, 0], found.upper[:2, 0], strict=True)
-    )
-    lower = max(float(found.lower[2, 0]), first_bounds[0] - second_bounds[1])
-    upper = min(float(found.upper[2, 0]), first_bounds[1] - second_bounds[0])
-    if start is None:
-        self._ledger.contradict(upper=upper, lower=lower)
-    claim = certification.certificate_claim(self, bool(found.empty[0]), named=start is not None)
-    crossed = [contradictory(upper=b, lower=a) for a, b in ((lower, upper), first_bounds, second_bounds)]
-    if start is not None and any(crossed):  # nothing is remembered of a state that is named
-        claim = claim and Guarantee(False, CONTRADICTION)
-    lower, upper = min(lower, upper), max(lower, upper)
-    return Comparison(lower, upper, first_bounds, second_bounds, self._algorithm.claims.delta, claim, of_start)
-
-
-def _cut(
-    self: Agent, table: IntArray | FloatArray, interval: tuple[float, float], *, is_named: bool
-) -> tuple[float, float]:
-    """Return an interval of a policy's value, cut to what was certified so far unless bounds contradict it."""
-    if is_named:
-        return interval
-    lower, upper = self._ledger.tighten(table if table.ndim == 2 else None, interval)
-    self._ledger.contradict(upper=upper, lower=lower)
-    return (lower, upper) if lower <= upper else interval
 
 
 def action_tables(self: Agent, ahead: PlannedAhead) -> ActionTables:
@@ -219,19 +162,6 @@ def _own(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
     """Return a table (1, H, A, S) as (H, S, A), with the actions of each stage only."""
     own: FloatArray = algorithm.task.stages.at_stages(table[0])
     return np.ascontiguousarray(own.transpose(0, 2, 1))
-
-
-def numbering(self: Agent, call: str) -> PolicySpace:
-    """Return the sizes and numbers of the problem; refuse one without numbered states."""
-    problem = self.problem
-    if problem.kind != "finite":
-        raise ProtocolError(
-            f"{call} gives a table, which needs numbered states; agent.predict(obs, stage) acts on other "
-            "observations, and agent.save keeps the agent"
-        )
-    task = problem.finite_task
-    assert problem.states is not None
-    return PolicySpace(task.horizon, task.n_states, problem.states, problem.actions)
 
 
 def named_policy(self: Agent, table: IntArray, words: str, **proof: Any) -> Policy:

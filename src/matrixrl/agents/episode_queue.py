@@ -29,7 +29,7 @@ LATE_EPISODES = ("wait", "learn")
 _STEPS = ("states", "actions", "rewards", "next_states")
 _ROWS: dict[str, Any] = {  # arrays with one entry for each episode
     **dict.fromkeys(("number", "planned_after", "plan", "length", "advised", "planned"), np.int64),
-    **dict.fromkeys(("terminated", "off_plan", "waiting", "certifying"), np.bool_),
+    **dict.fromkeys(("terminated", "off_plan", "waiting", "certifying", "given"), np.bool_),
     "asked_at": np.float64,  # time of the last question, or NaN
 }
 _OUTCOMES = "outcomes"  # of a problem with known dynamics
@@ -119,9 +119,8 @@ class EpisodeQueue:
         """Learn from an episode that was ended."""
         data, agent = episode.data, self._agent
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
-        played = Finished(
-            data.plan, data.steps(), data.off_plan, episode._is_certifying, certificate=episode._certificate
-        )
+        every, given = episode._is_certifying or episode._given is not None, episode._given
+        played = Finished(data.plan, data.steps(), data.off_plan, every, certificate=episode._certificate, given=given)
         record = ask_and_tell.learn_steps(agent, played)
         episode._life, episode.record, data.plan = "closed", record, None
         return record
@@ -205,6 +204,7 @@ class EpisodeQueue:
             "off_plan": [e.data.off_plan for e in episodes],
             "waiting": [e.is_waiting for e in episodes],
             "certifying": [e._is_certifying for e in episodes],
+            "given": [e._given is not None for e in episodes],
         }
         arrays = {name: np.array(values, dtype=_ROWS[name]) for name, values in columns.items()}
         questions = [one for one in asked if one is not None]
@@ -239,7 +239,9 @@ class EpisodeQueue:
         among = iter(own.get("advised_among", np.zeros((len(own["number"]), 0), dtype=np.bool_)))
         for i, end in enumerate(np.cumsum(own["length"]).tolist()):
             row = {name: own[name][i].item() for name in _ROWS}
-            episode = OpenEpisode(agent, made[row["plan"]], row["number"], row["planned_after"])
+            plan = made[row["plan"]]
+            given = plan.policy[0].astype(np.int64) if row["given"] else None
+            episode = OpenEpisode(agent, plan, row["number"], row["planned_after"], given=given)
             episode.data.off_plan, episode._is_certifying = row["off_plan"], row["certifying"]
             for k in range(end - row["length"], end):
                 state, following = (problem.saved_state("state", own[name][k]) for name in ("states", "next_states"))

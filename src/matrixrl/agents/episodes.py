@@ -15,7 +15,7 @@ from matrixrl.history import Episode
 from matrixrl.play.rollout import Trajectory, check_first_state
 from matrixrl.problems import FunctionalTask, Task
 from matrixrl.problems.action_masks import action_list
-from matrixrl.records import BoolArray
+from matrixrl.records import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -71,6 +71,7 @@ class OpenEpisode:
         "_advised",
         "_agent",
         "_certificate",
+        "_given",
         "_is_certifying",
         "_life",
         "_planned_after",
@@ -80,8 +81,10 @@ class OpenEpisode:
         "record",
     )
 
-    def __init__(self, agent: Agent, plan: Any, number: int = 0, planned_after: int = 0) -> None:
-        self.number = number
+    def __init__(
+        self, agent: Agent, plan: Any, number: int = 0, planned_after: int = 0, given: IntArray | None = None
+    ) -> None:
+        self.number, self._given = number, given
         self._agent = agent
         self._planned_after = planned_after  # number of episodes that were learned from when it was begun
         self.data = Trajectory(agent.algorithm, plan)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.agents import certification
+from matrixrl.agents.ask_and_tell import read_tables
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -61,7 +62,13 @@ def plan_log(self: Agent, log: Any, *, columns: Any = None, first_step: int | No
 
 
 def learn_from(
-    self: Agent, log: Any, *, columns: Any = None, first_step: int | None = None, verbose: bool = True
+    self: Agent,
+    log: Any,
+    *,
+    columns: Any = None,
+    first_step: int | None = None,
+    policy: Any = None,
+    verbose: bool = True,
 ) -> LearnedLog:
     """Learn from recorded episodes, whole or partial, of any policy; all of them, or none if a row is wrong.
 
@@ -75,6 +82,8 @@ def learn_from(
             Without a column of steps, 0 says that every episode begins with its first step. It is needed for a log
             with steps from 1 on, and for one without steps that has episodes of fewer than H rows, if laws differ
             between stages or no start is declared, as first states are estimated then.
+        policy: Policy that played all episodes of the log, as in `Agent.compare`: an incumbent. It was fixed before
+            them. What they earned then counts for `certify` and `compare`.
         verbose: Print the plan: which column was taken for what, how much is learned, what is ignored.
 
     Returns:
@@ -94,11 +103,14 @@ def learn_from(
     flag("verbose", verbose)
     if self._queue.n_open:
         raise ProtocolError("learn_from was called while an episode is open; end it first")
+    if policy is not None:
+        certification.check_certifies(self, "learn_from(policy=…)")
+    table = None if policy is None else read_tables(self, "learn_from(policy=…)", policy=policy)[0]
     checked = _read(self, log, columns, first_step)
     _refuse_known(self, checked)
     if verbose:
         print(checked.plan)
-    _learn_whole(self, checked)
+    _learn_whole(self, checked, table)
     claim = certification.certificate_claim(self, False)
     return LearnedLog(checked.plan, claim, self.guarantee, self.assumptions, _statement(claim, self.guarantee))
 
@@ -158,13 +170,34 @@ def _refuse_known(self: Agent, checked: CheckedLog) -> None:
         fail("log", "must not be learned from twice", received, remedy)
 
 
-def _learn_whole(self: Agent, checked: CheckedLog) -> None:
+def _count_returns(self: Agent, table: IntArray, log: StepLog) -> None:
+    """Count what the episodes of a log earned for the policy that played them.
+
+    Those count that are recorded from the first step on, in a state in which certificates begin.
+    """
+    ledger, problem, offsets = self._ledger, self.problem, log.offsets
+    assert ledger.given is not None
+    firsts = np.asarray(log.states)[offsets[:-1]]
+    counts = log.firsts == 0
+    if not ledger.is_estimated:
+        counts &= problem.finite_task.start[firsts] > 0.0
+        if problem.has_random_start:
+            ledger.test_first_states(firsts[counts])
+    played, parts = ledger.given.policy(table), log.parts(1)
+    earned = [played.played(one.steps()) for one, is_counted in zip(parts, counts, strict=True) if is_counted]
+    if earned:
+        ledger.given.add(table, earned)
+
+
+def _learn_whole(self: Agent, checked: CheckedLog, table: IntArray | None = None) -> None:
     """Learn from all steps, or from none if an error or an interrupt comes in between."""
     algorithm, is_done = self._algorithm, False
     before = algorithm.state()
     try:
         algorithm.update_from_log(checked.steps)
         with uninterrupted():
+            if table is not None:
+                _count_returns(self, table, checked.steps)
             note_log(self, checked.plan, checked.steps, checked.digest)
             is_done = True
     except BaseException:

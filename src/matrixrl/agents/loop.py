@@ -7,12 +7,10 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from matrixrl.agents import ask_and_tell, certification, deployment
-from matrixrl.algorithms.finite import FiniteAlgorithm
+from matrixrl.agents import ask_and_tell, certification
 from matrixrl.checks import fail, fits_memory, flag, function, integer, number, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.history import Episode, History
-from matrixrl.policies.given import read_actions
 from matrixrl.records import IntArray
 
 if TYPE_CHECKING:
@@ -51,7 +49,8 @@ def learn(
             to certify a policy with few episodes.
         policy: Policy to play in these episodes in place of the agent's own, as in `Agent.compare`, but without
             probabilities: an incumbent, or what a person decides. The agent learns from them, and what they are
-            expected to lose is added to the regret bound (`Agent.bound`).
+            expected to lose is added to the regret bound (`Agent.bound`). Their returns count for `certify` and
+            `compare`.
         certify: Put a certificate into every `Episode` and the history.
         callback: Called with each finished `Episode`; returning False stops.
         progress: Show progress on standard error: a bar, or lines if it is not a terminal.
@@ -80,7 +79,9 @@ def learn(
     if until_gap is not None:
         number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
         certification.check_certifies(self, "until_gap")
-    table = None if policy is None else _given_policy(self, policy, env)
+    if policy is not None and env is not None:
+        fail("policy", "must be left out with a vector environment", shown(policy), "Leave one of them out.")
+    table = None if policy is None else ask_and_tell.given_table(self, "learn", policy)
     from matrixrl.agents.vector import check_vector_env, play_vector
     from matrixrl.threads import limited_threads
 
@@ -123,20 +124,6 @@ def _callbacks(
         return not (found.guarantee and found.gap <= until_gap)
 
     return on_episode
-
-
-def _given_policy(self: Agent, policy: Any, env: Any) -> IntArray:
-    """Return the actions (H, S) of a policy to play."""
-    if env is not None:
-        fail("policy", "must be left out with a vector environment", shown(policy), "Leave one of them out.")
-    if not isinstance(self._algorithm, FiniteAlgorithm) or self._algorithm.revised is not None:
-        rule = f"must be left out for {self._algorithm.name}, whose plans are no tables of actions"
-        fail("policy", rule, shown(policy), "Use begin_episode, and observe the actions that were played.")
-    given = read_actions("policy", policy, deployment.numbering(self, "learn(policy=…)"))
-    if given.ndim == 3:
-        fail("policy", "must not be random", "probabilities of actions", "Give one action for each state.")
-    table: IntArray = self._algorithm.masks.read_policy("policy", given)
-    return table
 
 
 def _play(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
@@ -66,16 +67,29 @@ class Certifier:
         del plan, steps
         return 0.0
 
-    def bound_policies(self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None) -> PolicyIntervals:
+    def bound_policies(
+        self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None, parts: int = 1
+    ) -> PolicyIntervals:
         """Bound V(s0) of two given policies, and the difference of the first and the second, from both sides.
 
         Args:
             first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
             second: Likewise, of the other policy.
             start: Where episodes start; as the problem says by default.
+            parts: Number of equal parts of δ of which the bounds have one.
         """
-        del first, second, start
+        del first, second, start, parts
         self._refuse("bounds of given policies")
+
+    def estimate_policies(self, tables: Sequence[NDArray[Any]], start: Start | None = None) -> list[float] | None:
+        """Return the values of policies in the estimated model, in the environment's unit; None without a model.
+
+        Args:
+            tables: Policies (H, S) of actions, or (H, A, S) of probabilities of actions.
+            start: Where episodes start; as the problem says by default.
+        """
+        del tables, start
+        return None
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

@@ -52,16 +52,18 @@ class Clock(NamedTuple):
         episode: Number n of the episode that is planned, counted from 1 at the first episode of the data in use.
         n_episodes: Number of episodes N if it is known in advance, else None.
         run: Number j of the run that the data belong to, counted from 1, if data are forgotten between runs; else 0.
+        parts: Number of equal parts of δ of which the bounds have one.
     """
 
     episode: int
     n_episodes: int | None
     run: int = 0
+    parts: int = 1
 
     @property
     def shares(self) -> int:
-        """Number of parts of δ of which this run has one: j(j + 1), so that all runs together have δ."""
-        return max(1, self.run * (self.run + 1))
+        """Number of parts of δ of which this run has one: j(j + 1), so that all runs together have δ, or its part."""
+        return self.parts * max(1, self.run * (self.run + 1))
 
 
 class Radii(NamedTuple):

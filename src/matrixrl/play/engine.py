@@ -70,7 +70,7 @@ class Engine:
             if certify is not None and self.certifies_first_state:
                 certificate = certify(plan, played.steps.states[0, 0])
             every_gap = policy is not None or algorithm.certifier.purpose == "certificate"
-            return learn(played._replace(every_gap=every_gap, certificate=certificate, first_plan=plan))
+            return learn(played._replace(every_gap=every_gap, certificate=certificate, first_plan=plan, given=policy))
         except BaseException:
             self.rewind(mark)
             raise

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms import Algorithm
+from matrixrl.algorithms.registry import known_reward
 from matrixrl.archive import check_arrays, check_entries
 from matrixrl.certificates import Certificate
 from matrixrl.checks import fail
@@ -23,11 +24,12 @@ from matrixrl.display import printable
 from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPhi
 from matrixrl.linalg import OutcomeCounts
+from matrixrl.play.given_policies import SAVED, GivenReturns
 from matrixrl.problems import Problem
 from matrixrl.problems.task import total_weight
 from matrixrl.records import BoolArray, Bounds, FloatArray, Guarantee, IntArray, Steps
 
-__all__ = ["CONTRADICTION", "CertificateLedger", "CertifiedPolicy", "FrozenReturns", "contradictory"]
+__all__ = ["CONTRADICTION", "CertificateLedger", "CertifiedPolicy", "FrozenReturns", "contradictory", "knows_reward"]
 
 CONTRADICTION = "the bounds contradict each other: the assumptions are false (or a δ event)"
 """Words for an upper bound that is below a lower bound."""
@@ -56,6 +58,11 @@ def contradictory(*, upper: float, lower: float) -> bool:
     return upper < lower - _ROUNDING * (1.0 + abs(upper) + abs(lower))
 
 
+def knows_reward(algorithm: Algorithm) -> bool:
+    """Return whether a started algorithm on numbered states knows the expected rewards."""
+    return known_reward(algorithm) is not False and algorithm.problem.finite_task.knows_reward
+
+
 class CertificateLedger:
     """The least upper bounds on V* of B replicas, and for an agent (B = 1) the policy with the largest lower bound.
 
@@ -72,6 +79,7 @@ class CertificateLedger:
         alarmed: (B,) Whether the misspecification alarm was raised in an episode of a simulation.
         best: The policy of an agent with the largest certified lower bound.
         returns: What its frozen policies earned.
+        given: What episodes of given policies earned; None if states are not numbered.
         doubts: Why the returns of all episodes say nothing about the start, or None if they do.
         contradiction: Words, if bounds of an agent contradicted each other at some time.
         start_doubt: Why first states do not come from one distribution, or not from the declared one; else None.
@@ -84,6 +92,9 @@ class CertificateLedger:
         self.alarmed: BoolArray = np.zeros(algorithm.n_replicas, dtype=np.bool_)
         self.best: CertifiedPolicy | None = None
         self.returns = FrozenReturns(problem, algorithm.claims.returns_delta)
+        self.given: GivenReturns | None = None
+        if problem.kind == "finite":
+            self.given = GivenReturns(problem.finite_task, knows_reward=knows_reward(algorithm))
         self.doubts: str | None = None
         self.contradiction: str | None = None
         self.start_doubt: str | None = None
@@ -118,13 +129,19 @@ class CertificateLedger:
         """Whether first states were counted."""
         return bool(self._first_states.any())
 
-    def start(self) -> tuple[Start | None, str]:
+    def start(self, parts: int = 1) -> tuple[Start | None, str]:
         """Return what certificates are about, None for the start that the problem declares, and its words.
+
+        Args:
+            parts: Number of equal parts of δ of which an estimated start has one.
 
         Raises:
             InvalidInput: No start is declared, and states are not numbered.
         """
         if self.is_estimated:
+            if parts > 1:
+                estimate = estimated_start(self._first_states, self._start_delta / parts)
+                return estimate, estimate.words
             if self._estimate is None:
                 self._estimate = estimated_start(self._first_states, self._start_delta)
             return self._estimate, self._estimate.words
@@ -140,12 +157,16 @@ class CertificateLedger:
         words = f"state {problem.shown_state(own) if problem.kind == 'finite' else np.asarray(own).tolist()}"
         return Start.at(own, words), words
 
-    def observe(self, number: int, table: Callable[[], IntArray] | None, steps: Steps, *, is_drawn: bool) -> None:
+    def observe(
+        self, number: int, table: Callable[[], IntArray] | None, steps: Steps, *, is_drawn: bool, given: Any = None
+    ) -> None:
         """Take note of a finished episode of an agent, counted from 1.
 
-        `table` returns the policy (H, S) that it was begun with, and `is_drawn` says whether the agent's own MDP drew
-        its first state from the declared start.
+        `table` returns the policy (H, S) that it was begun with, `is_drawn` says whether the agent's own MDP drew its
+        first state from the declared start, and `given` is the policy that was given before it began, if one was.
         """
+        if given is not None and self.given is not None:
+            self.given.add(given, [self.given.policy(given).played(steps)])
         is_chain = bool((steps.states[0, 1:] == steps.next_states[0, :-1]).all())
         if self.doubts is None and not is_chain:
             self.doubts = "a step did not begin in the state in which the one before it ended"
@@ -157,16 +178,16 @@ class CertificateLedger:
         if self.is_estimated:
             self.count_first_states(steps.states[:, 0])
         elif is_random and not is_drawn:
-            self.count_first_states(steps.states[:, 0])
-            self._test_start()
+            self.test_first_states(steps.states[:, 0])
 
     def count_first_states(self, states: NDArray[Any]) -> None:
         """Count first states (m,), those of logged episodes among them."""
         counts = np.bincount(states.astype(np.int64), minlength=len(self._first_states))
         self._first_states, self._estimate = self._first_states + counts, None
 
-    def _test_start(self) -> None:
-        """Note it if the first states contradict the declared start."""
+    def test_first_states(self, states: NDArray[Any]) -> None:
+        """Count first states (m,) that the library did not draw, and note it if they contradict the declared start."""
+        self.count_first_states(states)
         start = self._problem.finite_task.start[: len(self._first_states)]
         possible = start > 0.0
         ratio = log_start_ratio(self._first_states[possible], start[possible])
@@ -237,7 +258,8 @@ class CertificateLedger:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the tables and counts, for saving."""
         best = {} if self.best is None else {_BEST: self.best.table}
-        return {_FIRST: self._first_states, **best, **self.returns.arrays()}
+        given = {} if self.given is None else self.given.arrays()
+        return {_FIRST: self._first_states, **best, **self.returns.arrays(), **given}
 
     def restore(self, header: Any, arrays: Mapping[str, NDArray[Any]], n_episodes: int) -> None:
         """Take back what `header` and `arrays` returned after so many episodes.
@@ -246,7 +268,7 @@ class CertificateLedger:
             InvalidInput: They are not those of a ledger of the problem.
         """
         check_entries("the certified bounds", header, _ENTRIES)
-        check_arrays(arrays, {_FIRST: self._first_states}, optional=(_BEST, *_FROZEN))
+        check_arrays(arrays, {_FIRST: self._first_states}, optional=(_BEST, *_FROZEN, *SAVED))
         least, lower, basis = (header[name] for name in ("least_upper", "lower", "basis"))
         if (lower is None) != (_BEST not in arrays) or basis not in (None, "model", "returns"):
             raise InvalidInput("the best policy must have a table, a lower bound and a basis")
@@ -254,6 +276,11 @@ class CertificateLedger:
             None if lower is None else CertifiedPolicy(lower, _checked_policy(self._problem, arrays[_BEST], 2), basis)
         )
         self.returns.restore({name: arrays[name] for name in _FROZEN if name in arrays}, n_episodes)
+        given = {name: arrays[name] for name in SAVED if name in arrays}
+        if self.given is not None:
+            self.given.restore(given)
+        elif given:
+            raise InvalidInput("there must be no returns of given policies where states are not numbered")
         for name in _WORDS:
             setattr(self, name, None if header[name] is None else printable(header[name]))
         self.least_upper[0], self.best = np.inf if least is None else least, best
@@ -321,6 +348,19 @@ class FrozenReturns:
             self._levels.add(rows[None], levels[None])
             self._uncounted = []
         return self._levels
+
+    def lower(self, table: IntArray, delta: float) -> float | None:
+        """Return the largest lower bound of the frozen policies that are a table (H, S); None if there is none.
+
+        `delta` is the probability with which any bound of any frozen policy may fail.
+        """
+        seen = self._counted().seen
+        same = [number for number, frozen in self._frozen.items() if np.array_equal(frozen, table)]
+        places = np.flatnonzero(np.isin(seen.ids, same))
+        if not len(places) or delta <= 0.0:
+            return None
+        bound, task = float(frozen_policy_bounds(seen, delta)[places].max()), self._problem.finite_task
+        return float(task.to_own_unit(np.array(bound * task.steps_weight)))
 
     def permit(self, frame: Frame) -> None:
         """Replace actions that newer masks forbid by the lowest allowed ones.

@@ -204,7 +204,7 @@ class RunResult(Series, Described):
             facts["mean return"] = float(np.nanmean(self.returns))
         certificate = self.mean_certificate()
         if certificate is not None:
-            facts["mean certificate"] = f"{certificate.lower:.4g} to {certificate.upper:.4g}"
+            facts["mean certificate"] = f"{in_digits(certificate.lower)} to {in_digits(certificate.upper)}"
         return facts | {"regret bound": self.guarantee, "seconds": float(self.total_seconds)}
 
     @property

@@ -144,6 +144,7 @@ class Finished(NamedTuple):
     is_drawn: bool = False  # whether the agent's own MDP drew the first state
     certificate: Any = None  # what the engine was given to certify the plan with, if anything
     first_plan: Any = None  # at its begin
+    given: Any = None  # (H, S) policy that was given before it began, if one was
 
 
 class SeededWorld:

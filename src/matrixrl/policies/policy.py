@@ -26,7 +26,7 @@ from matrixrl.archive import (
 )
 from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, file_path, index, indices, integer, shown
-from matrixrl.display import confidence, html_table, printable
+from matrixrl.display import confidence, html_table, in_digits, printable
 from matrixrl.errors import CheckpointError, InvalidInput
 from matrixrl.extras import require_packages
 from matrixrl.records import Guarantee, IntArray
@@ -36,7 +36,7 @@ __all__ = ["FORMAT", "VERSION", "Policy"]
 
 FORMAT = "matrixrl policy"
 """Entry `format` of a file; docs/guides/deploy.md describes it."""
-VERSION = 2
+VERSION = 3
 """Entry `version` of a file; it is raised when a reader of the old one would misread the new one."""
 
 _LARGEST_JSON = 64 << 20  # bytes; the text of small objects takes many times its size in memory
@@ -50,7 +50,7 @@ _ENTRIES: dict[str, Any] = {
 }
 _CERTIFICATE: dict[str, Any] = {
     **{"lower": _NUMBER, "upper": _NUMBER, "optimal_lower": (*_NUMBER, _NONE), "delta": _NUMBER},
-    **{"guarantee": dict, "start": str},
+    **{"guarantee": dict, "start": str, "estimate": (*_NUMBER, _NONE), "trivial": (list, _NONE), "about": str},
 }
 
 
@@ -217,15 +217,15 @@ class Policy:
         shown_bounds = self.certificate
         if shown_bounds is None:
             return ""
-        lower, gap = f"{shown_bounds.lower:.4g}", f"{shown_bounds.gap:.4g}"
+        lower, gap = in_digits(shown_bounds.lower), in_digits(shown_bounds.gap)
+        guess = "" if shown_bounds.estimate is None else f", estimated {in_digits(shown_bounds.estimate)}"
         start = f" (start: {printable(shown_bounds.start)})" if shown_bounds.start else ""
         if not shown_bounds.guarantee:
-            return (
-                f"; estimated, not proven, to earn at least {lower} ({printable(shown_bounds.guarantee.reason)}){start}"
-            )
+            reason = printable(shown_bounds.guarantee.reason)
+            return f"; estimated, not proven, to earn at least {lower}{guess} ({reason}){start}"
         chance = confidence(shown_bounds.delta)
-        words = f"; with probability {chance} it earns at least {lower} in an episode, within {gap} of the best policy"
-        return words + start
+        words = f"; with probability {chance} it earns at least {lower} in an episode{guess}"
+        return f"{words}, within {gap} of the best policy{start}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy to a file that `load` reads: JSON for the suffix ``.json``, ``.npz`` for a smaller file.
@@ -337,6 +337,7 @@ class Policy:
         if self.certificate is not None:
             certificate = {name: getattr(self.certificate, name) for name in _CERTIFICATE}
             certificate["guarantee"] = self.certificate.guarantee.as_dict()
+            certificate["trivial"] = None if self.certificate.trivial is None else list(self.certificate.trivial)
         return {
             "description": self.description,
             "horizon": self.horizon,
@@ -430,7 +431,22 @@ def _read_certificate(entries: dict[str, Any] | None) -> Certificate | None:
     check_entries("the certificate", entries, _CERTIFICATE)
     lower, upper, delta = (float(entries[name]) for name in ("lower", "upper", "delta"))
     best = None if entries["optimal_lower"] is None else float(entries["optimal_lower"])
-    if not lower <= upper or not 0.0 <= delta <= 1.0 or not np.isfinite(best or 0.0):
-        raise InvalidInput("the certificate must have a lower bound below the upper one, and a probability delta")
-    guarantee = Guarantee(**entries["guarantee"])
-    return Certificate(upper, lower, delta, guarantee, optimal_lower=best, start=entries["start"])
+    guess, trivial = entries["estimate"], entries["trivial"]
+    known = [number for number in (best, guess) if number is not None]
+    if trivial is not None:
+        is_pair = len(trivial) == 2 and all(type(number) in _NUMBER for number in trivial)
+        known += trivial if is_pair and trivial[0] <= trivial[1] else [np.nan]
+    if not lower <= upper or not 0.0 <= delta <= 1.0 or not np.isfinite(known).all():
+        rule = "a lower bound below the upper one, a probability delta, and finite numbers"
+        raise InvalidInput(f"the certificate must have {rule}")
+    return Certificate(
+        upper,
+        lower,
+        delta,
+        Guarantee(**entries["guarantee"]),
+        optimal_lower=best,
+        start=entries["start"],
+        estimate=None if guess is None else float(guess),
+        trivial=None if trivial is None else (float(trivial[0]), float(trivial[1])),
+        about=entries["about"],
+    )

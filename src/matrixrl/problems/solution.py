@@ -12,7 +12,7 @@ from scipy.sparse.linalg import spsolve
 
 from matrixrl.checks import fail, indices
 from matrixrl.compilation import saves_time
-from matrixrl.display import Described
+from matrixrl.display import Described, in_digits
 from matrixrl.problems.finite import FiniteMDP, checked_mdp
 from matrixrl.problems.transitions import SparseTransitions
 from matrixrl.records import FloatArray, IntArray
@@ -41,13 +41,13 @@ class Solution(Described):
 
     def _words(self) -> str:
         horizon, n_states = self.policy.shape
-        return f"Solution: V*(s0) = {self.start_value:.4g}, {horizon:,} stages, {n_states:,} states"
+        return f"Solution: V*(s0) = {in_digits(self.start_value)}, {horizon:,} stages, {n_states:,} states"
 
     def _facts(self) -> dict[str, object]:
         first = self.values[0]
         return {
             "V*(s0)": float(self.start_value),
-            "V* at stage 0": f"{first.min():.4g} to {first.max():.4g}",
+            "V* at stage 0": f"{in_digits(first.min())} to {in_digits(first.max())}",
             "values": f"array of shape {self.values.shape}",
             "policy": f"array of shape {self.policy.shape}",
         }

@@ -507,15 +507,15 @@ def _rewards_within(name: str, reward: Any, low: float, high: float) -> FloatArr
     return within(name, table, low, high, remedy="Declare reward_range=(low, high) to cover them.")
 
 
-def checked_range(value: object) -> tuple[float, float]:
-    """Return `reward_range` as two floats low < high, or raise `InvalidInput`."""
-    remedy = "Give reward_range=(low, high) with low < high."
+def checked_range(value: object, name: str = "reward_range") -> tuple[float, float]:
+    """Return a range as two floats low < high, or raise `InvalidInput`."""
+    remedy = f"Give {name}=(low, high) with low < high."
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        fail("reward_range", "must be a pair of numbers", shown(value), remedy)
-    low = number("reward_range low", value[0], remedy=remedy)
-    high = number("reward_range high", value[1], remedy=remedy)
+        fail(name, "must be a pair of numbers", shown(value), remedy)
+    low = number(f"{name} low", value[0], remedy=remedy)
+    high = number(f"{name} high", value[1], remedy=remedy)
     if not low < high or high - low > 1e300:
-        fail("reward_range", "must have low < high, not farther apart than 1e300", (low, high), remedy)
+        fail(name, "must have low < high, not farther apart than 1e300", (low, high), remedy)
     return low, high
 
 

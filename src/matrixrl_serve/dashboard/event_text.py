@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from matrixrl.display import in_digits
 from matrixrl_serve.log import Event
 from matrixrl_serve.problem import ServedProblem
 
@@ -53,12 +54,13 @@ def _asked(event: Event, body: dict[str, Any], problem: ServedProblem) -> str:
 def _told(event: Event, body: dict[str, Any], problem: ServedProblem) -> str:
     state, action = label(problem.states.decode(body["state"])), label(problem.actions.decode(body["action"]))
     following = "the end" if body["next"] is None else f"state {label(problem.states.decode(body['next']))}"
-    return f"step {event.step}, state {state}: {action} earned {body['reward']:.4g}, then {following}"
+    return f"step {event.step}, state {state}: {action} earned {in_digits(body['reward'])}, then {following}"
 
 
 def _planned(_: Event, body: dict[str, Any], __: ServedProblem) -> str:
     shown = body["certificate"]
-    return f"plan {body['plan']} from {body['episodes']} episodes: {shown['lower']:.4g} to {shown['upper']:.4g}"
+    bounds = f"{in_digits(shown['lower'])} to {in_digits(shown['upper'])}"
+    return f"plan {body['plan']} from {body['episodes']} episodes: {bounds}"
 
 
 def _mode(_: Event, body: dict[str, Any], __: ServedProblem) -> str:

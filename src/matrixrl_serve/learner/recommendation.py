@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matrixrl.agents import MatrixRL
-from matrixrl.display import confidence
+from matrixrl.display import confidence, in_digits
 from matrixrl.policies import Policy
 from matrixrl.records import IntArray
 from matrixrl_serve.learner.incumbent import IncumbentReturns
@@ -145,6 +145,6 @@ def switch(
         return None
     if_so = f", if {compared['assumptions']}" if "assumptions" in compared else ""
     words = f"with probability {confidence(compared['delta'])} the recommended policy earns at least "
-    words += f"{compared['lower']:.4g} more"
+    words += f"{in_digits(compared['lower'])} more"
     reason = f"{words} in an episode than the incumbent{if_so} (start: {compared['start']})"
     return {"from": mode, "to": "live", "reason": reason, "proof": compared}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,9 @@ class MatrixRLCertifier(Certifier):
             self._purpose = chosen
             self._algorithm.kept = self._algorithm.kept._replace(sizes=None)  # a new plan is due
 
-    def _bounds(self) -> ValueBounds:
-        """Return bounds at the tightest proven radius."""
-        return self._algorithm.model.bounds(self._algorithm.clock, "proven")[0]
+    def _bounds(self, parts: int = 1) -> ValueBounds:
+        """Return bounds at the tightest proven radius, at one of some equal parts of δ."""
+        return self._algorithm.model.bounds(self._algorithm.clock._replace(parts=parts), "proven")[0]
 
     def certifying_plan(self, rankings: FloatArray) -> Plan:
         """Return a plan that is played to close the gap of a certificate (docs/proofs.md, section 11).
@@ -141,9 +142,11 @@ class MatrixRLCertifier(Certifier):
         alarms: IntArray = plan.empty + self._algorithm._rewards.contradictions(self._algorithm.clock)
         return alarms
 
-    def bound_policies(self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None) -> PolicyIntervals:
+    def bound_policies(
+        self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None, parts: int = 1
+    ) -> PolicyIntervals:
         """Bound V(s0) of two given policies and their difference at the tightest proven radius (docs/proofs.md, 12)."""
-        algorithm, belief = self._algorithm, self._bounds()
+        algorithm, belief = self._algorithm, self._bounds(parts)
         task, ceiling = algorithm.task, algorithm._empty_q()
         best = algorithm._greedy(belief, q_out=ceiling)
         ceiling[np.isneginf(ceiling)] = float(task.horizon)  # of actions that no policy takes
@@ -154,6 +157,26 @@ class MatrixRLCertifier(Certifier):
             unit = np.stack([algorithm._start_values(one, start, sign=sign) for one in values]) + more
             sides.append(np.concatenate([task.to_own_unit(unit[:2]), task.unit * unit[2:]]))
         return PolicyIntervals(sides[0], sides[1], self._alarms(best))
+
+    def estimate_policies(self, tables: Sequence[NDArray[Any]], start: Start | None = None) -> list[float] | None:
+        """Return the values of policies in the estimated model, the centre of the set, in the environment's unit.
+
+        With likelihood sets a pair that was never tried is worth its reward and the smallest next value, as in
+        `greedy`. An estimated start is the shares of the first states that were seen.
+        """
+        algorithm = self._algorithm
+        belief, found = algorithm.model.bounds(algorithm.clock, "estimate")[0], []
+        if start is not None and not len(start.states):
+            return None
+        centre = None if start is None else replace(start, radius=None)
+        for table in tables:
+            if table.ndim == 2:
+                values = pessimistic_values(belief, table[None], algorithm.frame, compiled=algorithm._compiles())
+            else:
+                values = policy_bounds(belief, table[None], table[None], algorithm.frame).lower[0]
+            unit = float(algorithm._start_values(values, centre, sign=-1.0)[0])
+            found.append(float(algorithm.task.to_own_unit(np.array(unit))))
+        return found
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

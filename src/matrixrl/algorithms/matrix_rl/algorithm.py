@@ -119,7 +119,9 @@ class UCMatrixRL(FiniteAlgorithm):
         return chosen
 
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Start on all states, or on sampled columns where settings or problem ask for them."""
+        """Start on all states, on the path, or on sampled columns, where settings or problem ask for them."""
+        if self.settings.planner == "path":
+            return self._started_on_path(problem, seeds)
         if self.settings.columns is None and problem.kind != "functional":
             return super()._started(problem, seeds)
         if is_plug_in(type(self)):
@@ -132,6 +134,16 @@ class UCMatrixRL(FiniteAlgorithm):
         sampled = SampledMatrixRL()
         sampled.name, sampled.settings, sampled.made_with = self.name, settings, self._make_recipe()
         return sampled._started(problem, seeds)
+
+    def _started_on_path(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Start with upper values of the states seen alone."""
+        from matrixrl.algorithms.matrix_rl.path import PathMatrixRL, check_path
+
+        settings = copy.copy(self.settings)
+        check_path(self, settings, problem)
+        on_path = PathMatrixRL()
+        on_path.name, on_path.settings, on_path.made_with = self.name, settings, self._make_recipe()
+        return on_path._started(problem, seeds)
 
     def begin(self) -> None:
         """Start without data and without a plan."""

@@ -22,6 +22,7 @@ __all__ = ["PRESETS", "MatrixRLSettings"]
 COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("auto", "random", "estimate")
 EXPLORE_FOR = ("regret", "certificate")
+PLANNERS = ("sweep", "path")
 
 TIGHTEST = "tightest"
 """Name of the set that is chosen for the features at hand."""
@@ -135,6 +136,12 @@ class MatrixRLSettings(Settings):
         0.0,
         "κ: plan again only when det A_n grew by 1 + κ since the last plan; 0 plans every episode.",
         real(high=1e6, remedy="0 plans every episode; try 0.5."),
+    )
+    planner: str = setting(
+        "sweep",
+        "Back up all states before an episode (sweep), or the states that an episode plays, while and after it is "
+        "played (path): its time and memory do not depend on the number of states, and it needs one-hot features.",
+        one_of(PLANNERS),
     )
     columns: int | None = setting(
         None,

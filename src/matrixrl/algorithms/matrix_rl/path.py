@@ -1,0 +1,293 @@
+"""UC-MatrixRL that plans on the path: an episode costs its own states, however many there are (docs/proofs.md, 9.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.algorithms.base import OPTIONAL, Algorithm, Arrays
+from matrixrl.algorithms.certifier import Certifier
+from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
+from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.algorithms.plug_ins import is_plug_in
+from matrixrl.archive import check_arrays
+from matrixrl.checks import fail
+from matrixrl.core import Frame
+from matrixrl.core.greedy import greedy_actions, lowest_first, random_rankings, tie_weights
+from matrixrl.core.path import PathConfidence, PathRadii, PathTable
+from matrixrl.core.sets import LikelihoodSet
+from matrixrl.core.start import Start
+from matrixrl.features import OneHotPhi, OneHotPsi
+from matrixrl.problems import Problem, Task
+from matrixrl.records import Bounds, FloatArray, Guarantee, IntArray, Steps
+from matrixrl.settings import Settings
+
+__all__ = ["PathMatrixRL", "PathPlan", "check_path"]
+
+_CHUNK = 1 << 12  # states whose actions are computed together when a table is wanted
+
+
+@dataclass(frozen=True)
+class PathPlan:
+    """The plan of an episode: greedy in the upper values at hand, which no step of the episode changes.
+
+    Attributes:
+        rankings: (B, A) Rankings of the actions that break ties.
+        empty: (B,) Zeros: one-hot features can represent every P.
+    """
+
+    rankings: FloatArray
+    empty: IntArray
+
+    def arrays(self) -> Arrays:
+        """Return the arrays of the plan by name, for saving."""
+        return {"rankings": self.rankings, "empty": self.empty}
+
+
+class PathClaims(MatrixRLClaims):
+    """What is proven about planning on the path."""
+
+    overlap_is_proven = False
+
+    @property
+    def returns_delta(self) -> float:
+        """No returns of frozen policies are counted, whose tables would have all states."""
+        return 0.0
+
+    @property
+    def _proof(self) -> Guarantee:
+        algorithm = self._algorithm
+        return Guarantee.unless(algorithm._rewards.words()) and algorithm.confidence.guarantee
+
+    def _certificate(self, alarmed: bool) -> Guarantee:
+        del alarmed
+        algorithm = self._algorithm
+        return Guarantee.unless(algorithm._rewards.words()) and algorithm.confidence.certificate_guarantee
+
+    @property
+    def _model(self) -> Any:
+        return self._algorithm  # which has the confidence set
+
+    def refutation(self) -> str | None:
+        """Return None: one-hot features can represent every P."""
+        return None
+
+    def bound(self, n_episodes: int, *, delay: int = 0) -> float | None:
+        """Return R(N) with what the upper values can fall at the states that N episodes visit (docs/proofs.md, 9.8)."""
+        found, table = super().bound(n_episodes, delay=delay), self._algorithm.tables[0]
+        visited = min(self._algorithm.frame.n_states, n_episodes)
+        weights = self._algorithm.frame.discount ** np.arange(len(table.ceilings) - 1)
+        return None if found is None else found + visited * float(weights @ table.ceilings[:-1])
+
+
+class PathCertifier(Certifier):
+    """Bounds from the states seen; a state that was not seen is worth at most what can still be earned."""
+
+    _algorithm: PathMatrixRL
+
+    def certify(self, plan: PathPlan, start: Start | None = None) -> Bounds:
+        """Bound V*(s0) by one more backup of all states seen, and the value of the policy of a plan from below."""
+        algorithm, upper, lower = self._algorithm, [], []
+        chosen = algorithm._declared_start if start is None else start
+        for b, table in enumerate(algorithm.tables):
+            high, n = table.swept(), len(table.slots)
+            low = table.lower_values(lambda q, b=b: algorithm._greedy(q, plan.rankings[b]))  # type: ignore[misc]
+            slots = np.array([table.slots.get(s, -1) for s in chosen.states.tolist()], dtype=np.int64)
+            best = np.where(slots >= 0, high[0, slots], table.at(chosen.states, 0))
+            worst = np.where(slots >= 0, low[0, slots] if n else 0.0, 0.0)
+            least = float(low[0].min()) if n == algorithm.frame.n_states else 0.0
+            upper.append(chosen.mean(best, float(table.tops[0]), sign=1.0))
+            lower.append(chosen.mean(worst, least, sign=-1.0))
+        task = algorithm.task
+        own = task.to_own_unit(np.array(upper) + task.tail), task.to_own_unit(np.array(lower))
+        return Bounds(*own, plan.empty + algorithm._rewards.alarm)
+
+    def gaps(self, plan: PathPlan, steps: Steps, *, every: bool = False) -> FloatArray:
+        """Return Σ γ^h (max_a Q_h(s_h, a) − Q_h(s_h, a_h)) of actions that are not the plan's, in the environment's unit.
+
+        What a user leaves out by ending an episode is a gap of all that was expected. It is asked for before the steps
+        are learned from, when Q is still that of the plan.
+        """
+        algorithm, frame = self._algorithm, self._algorithm.frame
+        found = np.zeros(algorithm.n_replicas)
+        for b, table in enumerate(algorithm.tables):
+            n = int(steps.taken[b].sum())
+            states, actions, stages = steps.states[b, :n], steps.actions[b, :n], np.arange(n)
+            q = table.q(states, stages)
+            other = every | (algorithm._greedy(q, plan.rankings[b]) != actions)
+            short = q.max(axis=1) - np.maximum(q[stages, actions], 0.0)
+            found[b] = float((frame.discount**stages * np.where(other, short, 0.0)).sum())
+            if n < frame.horizon and not steps.ended[b].any():
+                found[b] += frame.discount**n * float(table.at(steps.next_states[b, n - 1 : n], n)[0])
+        unit: float = algorithm.task.unit
+        return unit * np.maximum(found, 0.0)
+
+
+def check_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Problem) -> None:
+    """Refuse what planning on the path does not serve, with one error that names the first of it."""
+    remedy = "Leave planner='path' out, or the other."
+    features, is_learned = problem.features, not settings.known_reward
+    is_one_hot = features is not None and isinstance(features.phi, OneHotPhi) and isinstance(features.psi, OneHotPsi)
+    reasons = {
+        f"{type(algorithm).__name__}, a class of its own": is_plug_in(type(algorithm)),
+        "a problem whose states are not numbered": problem.kind != "finite",
+        "features that are not one-hot": problem.kind == "finite" and not is_one_hot,
+        f"the set {settings.set!r}, which is no likelihood set": not settings.is_likelihood,
+        "sampled columns": settings.columns is not None,
+        "learned rewards": is_learned,
+        f"optimism_budget={settings.optimism_budget:g}": settings.optimism_budget > 0.0,
+        f"switch_growth={settings.switch_growth:g}": settings.switch_growth > 0.0,
+        "ties='estimate'": settings.ties == "estimate",
+        "explore_for='certificate'": settings.explore_for == "certificate",
+        "a radius that is not proven, as values that fell do not rise again": (
+            settings.exploration < 1.0 or settings.preset == "tuned"
+        ),
+    }
+    for reason, is_so in reasons.items():
+        if is_so:
+            fail("planner", "must be 'sweep' here", f"'path' with {reason}", remedy)
+
+
+class PathMatrixRL(Algorithm):
+    """UC-MatrixRL with upper values of the states seen; ``MatrixRL(planner="path")`` makes it.
+
+    Attributes:
+        confidence: Confidence set.
+        tables: Upper values and counts of each replica.
+        frame: Horizon, sizes and allowed actions.
+    """
+
+    name = "matrix-rl"
+    settings_class: ClassVar[type[Settings]] = MatrixRLSettings
+    _stream_names = ("ties",)
+    budget = None
+    settings: MatrixRLSettings
+    task: Task
+    claims: PathClaims
+    certifier: PathCertifier
+    _claims_class = PathClaims
+    _certifier_class = PathCertifier
+
+    def begin(self) -> None:
+        """Start without data: every value is what can still be earned."""
+        self.task = task = self.problem.finite_task
+        self.frame = Frame(
+            task.horizon,
+            task.n_actions,
+            task.n_states,
+            task.end_state,
+            (0.0 - task.reward_range[0]) / task.unit,
+            allowed=self.masks.by_action,
+            choices=task.choices,
+            discount=task.discount,
+        )
+        chosen = self.settings.make_set()
+        assert isinstance(chosen, LikelihoodSet)
+        self.confidence = PathConfidence(
+            chosen, self.frame, delta=self.claims.model_delta, exploration=self.settings.exploration
+        )
+        most = float(self._unit_rewards(task.reward.max()))
+        self.tables = [
+            PathTable(self.frame, PathRadii(self.confidence), lambda s: self._unit_rewards(task.reward[s]), most)
+            for _ in self.seeds
+        ]
+        self._rewards = GivenRewards(self.problem, self.n_replicas, delta=self.claims.delta, known_reward=True)
+
+    def _unit_rewards(self, rewards: Any) -> FloatArray:
+        low, unit = self.task.reward_range[0], self.task.unit
+        mapped: FloatArray = np.clip((rewards - low) / unit, 0.0, 1.0)
+        return mapped
+
+    def learn(self, steps: Steps) -> None:
+        """Count the steps, and lower the values of the states that were played."""
+        for b, table in enumerate(self.tables):
+            taken = steps.taken[b]
+            table.learn(steps.states[b, taken], steps.actions[b, taken], steps.next_states[b, taken])
+        self._rewards.add(steps)
+
+    def make_plan(self) -> PathPlan:
+        """Return the plan to play now."""
+        return PathPlan(random_rankings(self.streams["ties"], self.task.n_actions), self._no_alarms)
+
+    def advice(self) -> PathPlan:
+        """Return the plan that would be played next, ties to the lowest action."""
+        return PathPlan(lowest_first(self.task.n_actions, self.n_replicas), self._no_alarms)
+
+    @property
+    def _no_alarms(self) -> IntArray:
+        return np.zeros(self.n_replicas, dtype=np.int64) + self._rewards.alarm
+
+    def _greedy(self, q: FloatArray, ranking: FloatArray) -> IntArray:
+        """Return the actions that are greedy in Q (k, A), ties by a ranking (A,)."""
+        return greedy_actions(q.copy(), tie_weights(ranking, self.frame.horizon), axis=1)
+
+    def act(self, plan: PathPlan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+        """Return the actions of the plan: states (B,) → (B,)."""
+        q = self.action_values(plan, stage, states, explore=explore)
+        return np.array([self._greedy(q[b : b + 1], plan.rankings[b])[0] for b in range(len(q))], dtype=np.int64)
+
+    def action_values(self, plan: PathPlan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+        """Return the upper bounds on Q at a stage: states (B,) → (B, A)."""
+        del plan, explore
+        at = np.array([stage])
+        return np.concatenate([one.q(states[b : b + 1], at) for b, one in enumerate(self.tables)])
+
+    def policy_table(self, plan: PathPlan) -> IntArray:
+        """Return the actions of a plan at every stage and state: (B, H, S)."""
+        horizon, n_states = self.frame.horizon, self.frame.n_states
+        policy = np.empty((self.n_replicas, horizon, n_states), dtype=np.min_scalar_type(self.frame.n_actions - 1))
+        for b, table in enumerate(self.tables):
+            for first in range(0, n_states, _CHUNK):
+                states = np.arange(first, min(first + _CHUNK, n_states))
+                for h in range(horizon):
+                    q = table.q(states, np.full(len(states), h))
+                    policy[b, h, states] = self._greedy(q, plan.rankings[b])
+        return policy
+
+    def upper(self, plan: PathPlan, first_states: NDArray[Any] | None = None) -> FloatArray:
+        """Return the upper values of the first states, in the environment's unit: (B,)."""
+        del plan
+        if first_states is None:
+            start = self._declared_start
+            unit = [float(one.at(start.states, 0) @ start.weights) for one in self.tables]
+        else:
+            each = zip(self.tables, np.asarray(first_states), strict=True)
+            unit = [float(one.at(state[None], 0)[0]) for one, state in each]
+        return self.task.to_own_unit(np.array(unit) + self.task.tail)
+
+    @cached_property
+    def _declared_start(self) -> Start:
+        states = np.flatnonzero(self.task.start)
+        return Start("", states, self.task.start[states])
+
+    def learned(self) -> Arrays:
+        """Return values and counts of the states seen."""
+        each = [(f"path_{b}_", table.state_dict()) for b, table in enumerate(self.tables)]
+        return {prefix + name: array for prefix, one in each for name, array in one.items()} | self._rewards.state_dict()
+
+    def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse arrays that do not fit; the number of states seen may vary."""
+        own = self.state()
+        for name, array in own.items():
+            if name.startswith("path_") and array.ndim:
+                own[name] = array[..., :0]
+        check_arrays(state, own, optional=OPTIONAL)
+
+    def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `learned` returned."""
+        for b, table in enumerate(self.tables):
+            prefix = f"path_{b}_"
+            own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
+            table.load_state_dict(own)
+        self._rewards.load_state_dict(arrays)
+
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> PathPlan:
+        """Return the plan of one replica whose `arrays` were saved."""
+        check_arrays(arrays, {"rankings": np.empty((1, self.task.n_actions)), "empty": np.empty(1, dtype=np.int64)})
+        return PathPlan(arrays["rankings"], arrays["empty"])

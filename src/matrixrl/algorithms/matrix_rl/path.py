@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
+from matrixrl.compilation import to_compile
 from matrixrl.core import Frame
 from matrixrl.core.greedy import greedy_actions, lowest_first, random_rankings, tie_weights
 from matrixrl.core.path import PathConfidence, PathRadii, PathTable
@@ -80,10 +81,9 @@ class PathClaims(MatrixRLClaims):
 
     def bound(self, n_episodes: int, *, delay: int = 0) -> float | None:
         """Return R(N) with what the upper values can fall at the states that N episodes visit (docs/proofs.md, 9.8)."""
-        found, table = super().bound(n_episodes, delay=delay), self._algorithm.tables[0]
-        visited = min(self._algorithm.frame.n_states, n_episodes)
-        weights = self._algorithm.frame.discount ** np.arange(len(table.ceilings) - 1)
-        return None if found is None else found + visited * float(weights @ table.ceilings[:-1])
+        found, frame = super().bound(n_episodes, delay=delay), self._algorithm.frame
+        fall = float(frame.discount ** np.arange(frame.horizon) @ frame.lefts())
+        return None if found is None else found + min(frame.n_states, n_episodes) * fall
 
 
 class PathCertifier(Certifier):
@@ -159,7 +159,7 @@ class PathMatrixRL(Algorithm):
 
     Attributes:
         confidence: Confidence set.
-        tables: Upper values and counts of each replica.
+        revision: Number that is raised whenever NumPy changes the tables.
         frame: Horizon, sizes and allowed actions.
     """
 
@@ -167,6 +167,8 @@ class PathMatrixRL(Algorithm):
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties",)
     budget = None
+    revision = 0
+    _late: Callable[[], list[Arrays]] | None = None  # what compiled loops learned and nobody asked for yet
     settings: MatrixRLSettings
     task: Task
     claims: PathClaims
@@ -193,11 +195,35 @@ class PathMatrixRL(Algorithm):
             chosen, self.frame, delta=self.claims.model_delta, exploration=self.settings.exploration
         )
         most = float(self._unit_rewards(task.reward.max()))
-        self.tables = [
-            PathTable(self.frame, PathRadii(self.confidence), lambda s: self._unit_rewards(task.reward[s]), most)
-            for _ in self.seeds
-        ]
+        radii = PathRadii(self.confidence)
+        self._tables = [PathTable(self.frame, radii, self._rewards_at, most) for _ in self.seeds]
         self._rewards = GivenRewards(self.problem, self.n_replicas, delta=self.claims.delta, known_reward=True)
+
+    @property
+    def tables(self) -> list[PathTable]:
+        """Upper values and counts of each replica."""
+        self._catch_up()
+        return self._tables
+
+    def _catch_up(self) -> None:
+        """Take over what compiled loops have learned, if nobody asked for it since."""
+        if self._late is not None:
+            late, self._late = self._late, None
+            for table, arrays in zip(self._tables, late(), strict=True):
+                table.load_state_dict(arrays)
+
+    def take_later(self, arrays: Callable[[], list[Arrays]], n_episodes: int) -> None:
+        """Note that compiled loops learned from episodes; their arrays (`PathTable.state_dict`) are read when needed."""
+        self._late = arrays
+        self.episode += n_episodes
+        self.n_plans = self.n_plans + n_episodes
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._catch_up()
+        return vars(self).copy()
+
+    def _rewards_at(self, states: IntArray) -> FloatArray:
+        return self._unit_rewards(self.task.reward[states])
 
     def _unit_rewards(self, rewards: Any) -> FloatArray:
         low, unit = self.task.reward_range[0], self.task.unit
@@ -206,6 +232,7 @@ class PathMatrixRL(Algorithm):
 
     def learn(self, steps: Steps) -> None:
         """Count the steps, and lower the values of the states that were played."""
+        self.revision += 1
         for b, table in enumerate(self.tables):
             taken = steps.taken[b]
             table.learn(steps.states[b, taken], steps.actions[b, taken], steps.next_states[b, taken])
@@ -266,6 +293,15 @@ class PathMatrixRL(Algorithm):
         states = np.flatnonzero(self.task.start)
         return Start("", states, self.task.start[states])
 
+    def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
+        """Choose between compiled and NumPy episodes; they differ in the rounding of sums only."""
+        self.compiled = wanted
+        if n_episodes is not None or wanted is not None:
+            # with NumPy an episode takes about 20 µs for each stage of a state that it played
+            total = max(self.episode, self.settings.n_episodes or 0, n_episodes or 0)
+            size = self.task.horizon * self.task.n_actions
+            self.compiled = to_compile(wanted, n_episodes=total * 8, horizon=self.task.horizon, n_pairs=size)
+
     def learned(self) -> Arrays:
         """Return values and counts of the states seen."""
         each = [(f"path_{b}_", table.state_dict()) for b, table in enumerate(self.tables)]
@@ -281,6 +317,7 @@ class PathMatrixRL(Algorithm):
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
+        self.revision, self._late = self.revision + 1, None
         for b, table in enumerate(self.tables):
             prefix = f"path_{b}_"
             own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}

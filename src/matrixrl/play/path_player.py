@@ -1,0 +1,205 @@
+"""The player of compiled episodes that plan on the path: one-hot pairs with likelihood sets, rewards known."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.algorithms.matrix_rl.path import PathMatrixRL
+from matrixrl.core.path import PathTable
+from matrixrl.core.greedy import tie_weights
+from matrixrl.linalg import OutcomeCounts
+from matrixrl.play.compiled.arrays import Data, KLBalls, Lists, Played
+from matrixrl.play.player import CompiledPlayer
+from matrixrl.problems import FiniteMDP
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["PathPlayer"]
+
+_LEAST_ROOM = 256  # states
+_REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
+
+
+def _loops(module: str) -> Any:
+    return importlib.import_module(f"matrixrl.play.compiled.{module}")
+
+
+class _Replica(NamedTuple):
+    """The arrays of one replica, as the loops take them."""
+
+    path: Any  # PathArrays
+    data: Data
+    law: Lists
+    joint: Lists
+    kl: KLBalls
+
+
+class PathPlayer(CompiledPlayer):
+    """Plays the replicas of an algorithm that plans on the path; it reads their arrays when it is asked for them."""
+
+    _algorithm: PathMatrixRL
+    _replicas: list[_Replica]
+
+    @classmethod
+    def of(cls, mdp: FiniteMDP, algorithm: PathMatrixRL, optimal_value: float | None, every: int) -> PathPlayer | None:
+        """Return the player; None where P is not given as a table."""
+        if mdp.transitions.most_successors() is None:
+            return None
+        return cls(mdp, algorithm, (optimal_value, every) if every and optimal_value is not None else None)
+
+    def __init__(self, mdp: FiniteMDP, algorithm: PathMatrixRL, regret: tuple[float, int] | None) -> None:
+        super().__init__(mdp, algorithm, regret)
+        task = mdp.task
+        unit = np.ascontiguousarray(algorithm._rewards_at(np.arange(mdp.n_states)).T)
+        if algorithm.frame.allowed is not None:
+            unit = np.where(algorithm.frame.allowed, unit, -np.inf)
+        states = np.flatnonzero(task.start)
+        self._start = _loops("path").PathStart(
+            unit=unit.ravel(),
+            ceilings=algorithm.tables[0].ceilings,
+            states=states,
+            weights=task.start[states],
+            no_table=np.empty((3, 0)),
+        )
+
+    def prepare(self) -> None:
+        """Load the loops, or compile them if they are not cached, by playing no episode at all."""
+        n = self._algorithm.n_replicas
+        ranks = np.zeros((n, 0, self._mdp.n_actions), dtype=np.int64)
+        self._run(ranks, np.zeros((n, 0, self._mdp.draws_per_episode)), certifies=False)
+
+    def _plans_made(self, count: int) -> IntArray:
+        return np.full(self._algorithm.n_replicas, count)
+
+    def _run(self, ranks: IntArray, uniforms: FloatArray, *, certifies: bool, learns: bool = True) -> Played:
+        del certifies, learns  # episodes are certified by NumPy
+        task, algorithm, (n_replicas, count, n_actions) = self._mdp.task, self._algorithm, ranks.shape
+        shape = (n_replicas, count)
+        played = Played(
+            states=np.zeros((*shape, task.horizon + 1), dtype=np.int64),
+            actions=np.zeros((*shape, task.horizon), dtype=np.int64),
+            regret=np.full(shape, np.nan),
+            returns=np.zeros(shape),
+            lengths=np.zeros(shape, dtype=np.int64),
+            upper=np.zeros(shape),
+            certified=np.full((*shape, 2), np.nan),
+        )
+        if self._revision != algorithm.revision:
+            self._replicas = [self._arrays_of(table) for table in algorithm.tables]
+        self._revision = -1  # of data that are being changed: after a failure they are taken over again
+        ties = tie_weights(ranks / n_actions, task.horizon)
+        play = _loops("path").play_on_path
+        for b in range(n_replicas):
+            done = -1
+            while done < count:
+                one = self._replicas[b]
+                arrays = one.path, one.data, one.law, one.joint, one.kl
+                options = (ties[b], uniforms[b], algorithm.episode, max(done, 0), b, played)
+                done = play(self._world, self._start, *arrays, *options)
+                if done < count:
+                    self._replicas[b] = self._with_room(one)
+        if count > 0:
+            algorithm.take_later(lambda: [self._state_of(one) for one in self._replicas], count)
+        self._revision = algorithm.revision
+        return played
+
+    def _arrays_of(self, table: PathTable) -> _Replica:
+        """Return the arrays that hold what a table has learned."""
+        state, frame = table.state_dict(), self._algorithm.frame
+        n, n_actions, horizon = len(state["states"]), frame.n_actions, frame.horizon
+        room, log_room = max(_LEAST_ROOM, 2 * (n + horizon + 1)), 0
+        n_pairs = room * n_actions
+        while (1 << log_room) < 2 * room:
+            log_room += 1
+        counts = OutcomeCounts(1, n_pairs, room)
+        counts.take(state["pairs"] * room + state["next"], state["times"])
+        lists, path = _loops("lists"), _loops("path")
+        confidence = self._algorithm.confidence
+        keys, numbers = np.full(1 << log_room, -1, dtype=np.int64), np.zeros(1 << log_room, dtype=np.int64)
+        path.fill_index(state["states"], keys, numbers)
+        ones, reward = np.ones((1, 1, n_pairs)), np.zeros((1, 1, n_pairs))
+        reward[0, 0, : n * n_actions] = self._start.unit.reshape(n_actions, -1)[:, state["states"]].T.ravel()
+        data = Data(
+            visits=counts.totals().astype(np.int64),
+            learns_reward=False,
+            reward_sums=np.zeros((1, 1)),
+            paid=np.zeros((1, 1)),
+            ranks=np.zeros((1, 1), dtype=np.int64),
+            n_paid=np.zeros(1, dtype=np.int64),
+            changed=np.zeros((1, n_pairs), dtype=np.int64),
+            n_changed=np.zeros(1, dtype=np.int64),
+            is_changed=np.zeros((1, n_pairs), dtype=np.bool_),
+        )
+        kl = KLBalls(
+            levels=np.array([0]),
+            scales=np.full(4, confidence.exploration**2),
+            log_all=confidence.log_events(confidence.parts.all_functions),
+            log_optimal=confidence.log_targets() if confidence.targeted else np.inf,
+            log_rewards=np.inf,
+            tuned=False,
+            priors=np.zeros((_REPEATED, _REPEATED, 4)),
+            upper=ones,
+            lower=np.ones((1, 0)),
+            joint=np.ones((1, 1, 0)),
+            top=ones.copy(),
+            no_top=np.full((1, 0), np.inf),
+            most=reward,
+            least=np.zeros((1, 0)),
+        )
+        law, joint = lists.lists_of(counts, 1, None), lists.lists_of(None, 1, None)
+        law = lists.make_room(law, horizon, has_extras=False)
+        _loops("bounds").refresh_all(data, law, joint, None, kl, self._mdp.n_states)
+        values = np.zeros((horizon + 1, room))
+        values[:, :n] = state["values"]
+        arrays = path.PathArrays(
+            keys=keys,
+            numbers=numbers,
+            states=np.append(state["states"], np.zeros(room - n, dtype=np.int64)),
+            sizes=np.array([n, int(state["learned"])]),
+            values=values,
+            tops=np.full(horizon + 1, -1.0),
+            top_numbers=np.zeros(horizon + 1, dtype=np.int64),
+            stamps=np.full(room, -1, dtype=np.int64),
+        )
+        return _Replica(arrays, data, law, joint, kl)
+
+    def _with_room(self, one: _Replica) -> _Replica:
+        """Return the same replica with room for more states and outcomes."""
+        path, horizon, n_actions = one.path, self._algorithm.frame.horizon, self._algorithm.frame.n_actions
+        law = _loops("lists").make_room(one.law, horizon, has_extras=False)
+        room, n = len(path.states), int(path.sizes[0])
+        if n + horizon + 1 <= room:
+            return one._replace(law=law)
+
+        def longer(array: NDArray[Any], fill: float = 0.0) -> Any:
+            shape = (*array.shape[:-1], room * (n_actions if array.shape[-1] == room * n_actions else 1))
+            return np.concatenate([array, np.full(shape, fill, dtype=array.dtype)], axis=-1)
+
+        keys, numbers = (np.full(2 * len(path.keys), fill, dtype=np.int64) for fill in (-1, 0))
+        _loops("path").fill_index(path.states[:n], keys, numbers)
+        wider = {name: longer(getattr(path, name)) for name in ("states", "values", "stamps")}
+        data, kl = one.data, one.kl
+        return _Replica(
+            path._replace(keys=keys, numbers=numbers, **wider),
+            data._replace(**{name: longer(getattr(data, name)) for name in ("visits", "changed", "is_changed")}),
+            law._replace(**{name: longer(getattr(law, name)) for name in ("firsts", "lasts", "rooms")}),
+            one.joint,
+            kl._replace(**{name: longer(getattr(kl, name), 1.0) for name in ("upper", "top", "most")}),
+        )
+
+    def _state_of(self, one: _Replica) -> dict[str, NDArray[Any]]:
+        """Return what a replica has learned, as `PathTable.state_dict` does."""
+        n, room = int(one.path.sizes[0]), len(one.path.states)
+        codes, times = _loops("lists").read_lists(one.law, room)
+        pairs = codes // room
+        return {
+            "states": one.path.states[:n].copy(),
+            "values": one.path.values[:, :n].copy(),
+            "pairs": pairs,
+            "next": codes - pairs * room,
+            "times": times,
+            "learned": one.path.sizes[1].copy(),
+        }

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.core.backup import Frame
+from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.likelihood.kl_ball import extreme_means
-from matrixrl.core.likelihood.radii import SupportPriors, dirichlet_excess, targeted_beta, top_beta
+from matrixrl.core.likelihood.radii import SupportPriors, dirichlet_excess, log_mixture_gain, targeted_beta, top_beta
 from matrixrl.core.sets.likelihood import LikelihoodConfidence, LikelihoodSet
 from matrixrl.errors import InvalidInput
 from matrixrl.linalg import SeenRows
@@ -80,12 +81,17 @@ class PathRadii:
         self._log_optimal = confidence.log_targets() if confidence.targeted else np.inf
         self._priors = SupportPriors(confidence.n_outcomes)
 
-    def of(self, seen: SeenRows) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the radius of upper bounds on V*, that at ν = max V alone, and that for all values: each (R,)."""
+    def of(self, seen: SeenRows) -> FloatArray:
+        """Return four radii of each pair: (4, R).
+
+        They are that of upper bounds on V*, that at ν = max V alone, that for all values, and the tuned one.
+        """
         n = seen.totals
         of_all = self._log_all + dirichlet_excess(seen, self._n_outcomes, self._priors)
         upper = np.minimum(of_all, targeted_beta(n, self._log_optimal))
-        return self._scale * upper / n, self._scale * top_beta(self._log_optimal) / n, of_all / n
+        at_top = np.full(len(n), top_beta(self._log_optimal))
+        radii = [self._scale * upper, self._scale * at_top, of_all, TUNED_EXPLORATION**2 * log_mixture_gain(n)]
+        return np.stack(radii) / n
 
 
 class _Pair:
@@ -101,7 +107,7 @@ class _Pair:
 
     def __init__(self, outcomes: IntArray, times: FloatArray) -> None:
         self.outcomes, self.times = outcomes, times
-        self.radii = (np.inf, np.inf, np.inf)
+        self.radii: tuple[float, ...] = ()
 
     def add(self, outcome: int) -> None:
         """Count an outcome."""
@@ -117,7 +123,7 @@ class _Rows(NamedTuple):
 
     Attributes:
         seen: Their laws; a row is the place of the state times A plus the action.
-        radii: (3, R) Their radii.
+        radii: (4, R) Their radii.
     """
 
     seen: SeenRows
@@ -132,16 +138,28 @@ class PathTable:
         radii: Radii of the pairs.
         rewards: Function of states (k,) that returns their unit rewards (k, A).
         most: Largest unit reward of any pair.
+        has_budget: Whether the table has tuned values too, and the accounts of an optimism budget.
 
     Attributes:
         ceilings: (H+1,) What can still be earned at each stage by any state, γ^0 + γ^1 + … times `most`.
         slots: Number of each state seen, in the order in which they were seen.
         values: (H+1, capacity) Upper values of the states seen, by their numbers.
+        tuned: (H+1, capacity) Values of the tuned plan, which may rise and are no bounds; (H+1, 0) without a budget.
+        charged: Λ: Σ of the gaps of the tuned episodes that were learned from.
+        earned: Ω: Σ of the widths of the bounds at the pairs that were played.
         n_episodes: Number of episodes that were learned from.
     """
 
-    def __init__(self, frame: Frame, radii: PathRadii, rewards: Callable[[IntArray], FloatArray], most: float) -> None:
-        self.frame, self._radii, self._rewards_of = frame, radii, rewards
+    def __init__(
+        self,
+        frame: Frame,
+        radii: PathRadii,
+        rewards: Callable[[IntArray], FloatArray],
+        most: float,
+        *,
+        has_budget: bool = False,
+    ) -> None:
+        self.frame, self._radii, self._rewards_of, self._has_budget = frame, radii, rewards, has_budget
         self.ceilings: FloatArray = np.append(most * frame.lefts(), 0.0)
         self.forget()
 
@@ -153,22 +171,36 @@ class PathTable:
         self._states: IntArray = np.zeros(_ROOM, dtype=np.int64)
         self._rewards: FloatArray = np.zeros((_ROOM, frame.n_actions))
         self.values: FloatArray = np.zeros((frame.horizon + 1, _ROOM))
+        self.tuned: FloatArray = np.zeros((frame.horizon + 1, _ROOM if self._has_budget else 0))
+        self.charged = self.earned = 0.0
         self._pairs: dict[int, _Pair] = {}
         if frame.end_state is not None:
             self._see(np.array([frame.end_state]))
-            self.values[:-1, 0] = frame.end_values()
+            for values in self._tables:
+                values[:-1, 0] = frame.end_values()
+
+    @property
+    def _tables(self) -> list[FloatArray]:
+        return [self.values, self.tuned] if self._has_budget else [self.values]
 
     @property
     def states(self) -> IntArray:
         """The states seen, by their numbers: (n,)."""
         return self._states[: len(self.slots)]
 
-    @property
-    def tops(self) -> FloatArray:
-        """Upper bounds on the values of all states at each stage, seen or not: (H+1,)."""
+    def tops(self, values: FloatArray) -> FloatArray:
+        """Return upper bounds on the values of all states at each stage, seen or not: (H+1,)."""
         n = len(self.slots)
-        tops: FloatArray = self.ceilings if n < self.frame.n_states else self.values[:, :n].max(axis=1)
+        tops: FloatArray = self.ceilings if n < self.frame.n_states else values[:, :n].max(axis=1)
         return tops
+
+    @property
+    def lows(self) -> FloatArray:
+        """Lower bounds on the upper values of all states at each stage: (H+1,)."""
+        n = len(self.slots)
+        unseen = np.append(self.frame.discount * self.ceilings[1:], 0.0)
+        lows: FloatArray = self.values[:, :n].min(axis=1, initial=np.inf)
+        return lows if n == self.frame.n_states else np.minimum(lows, unseen)
 
     def initial_values(self, rewards: FloatArray) -> FloatArray:
         """Return the values that states with rewards (k, A) start with: max_a r and what any later stage can earn."""
@@ -190,12 +222,15 @@ class PathTable:
             more = max(n, 2 * len(self._states)) - len(self._states)
             self._states = np.append(self._states, np.zeros(more, dtype=np.int64))
             self._rewards = np.append(self._rewards, np.zeros((more, self.frame.n_actions)), axis=0)
-            self.values = np.append(self.values, np.zeros((self.frame.horizon + 1, more)), axis=1)
+            room = np.zeros((self.frame.horizon + 1, more))
+            self.values = np.append(self.values, room, axis=1)
+            self.tuned = np.append(self.tuned, room, axis=1) if self._has_budget else self.tuned
         if new:
             self.slots.update(zip(new, range(first, n), strict=True))
             self._states[first:n] = new
             self._rewards[first:n] = self._permitted_rewards(self._states[first:n])
-            self.values[:, first:n] = self.initial_values(self._rewards[first:n])
+            for values in self._tables:
+                values[:, first:n] = self.initial_values(self._rewards[first:n])
         return np.array([self.slots[s] for s in states.tolist()], dtype=np.int64)
 
     def _permitted_rewards(self, states: IntArray) -> FloatArray:
@@ -213,42 +248,81 @@ class PathTable:
             if (pair := self._pairs.get(slot * n_actions + a)) is not None and slot >= 0
         ]
         if not found:
-            return _Rows(SeenRows(np.zeros(0, dtype=np.int64), np.zeros(0), 1), np.zeros((3, 0)))
+            return _Rows(SeenRows(np.zeros(0, dtype=np.int64), np.zeros(0), 1), np.zeros((4, 0)))
         n_outcomes = max(len(self.slots), 1)
         codes = np.concatenate([row * n_outcomes + pair.outcomes for row, pair in found])
         times = np.concatenate([pair.times for _, pair in found])
         return _Rows(SeenRows(codes, times, n_outcomes), np.array([pair.radii for _, pair in found]).T)
 
-    def _q(self, rewards: FloatArray, rows: _Rows, stages: IntArray, values: FloatArray, tops: FloatArray) -> FloatArray:
-        """Return the upper bounds on Q of k states, each at its stage: (k, A)."""
+    def _q(
+        self,
+        rewards: FloatArray,
+        rows: _Rows,
+        stages: IntArray,
+        values: FloatArray,
+        tops: FloatArray,
+        *,
+        is_tuned: bool = False,
+    ) -> FloatArray:
+        """Return the upper bounds on Q of k states, each at its stage, or Q of the tuned plan: (k, A)."""
         n_actions, gamma, seen = self.frame.n_actions, self.frame.discount, rows.seen
         bounds = np.repeat(gamma * tops[stages + 1], n_actions)
         places = seen.ids // n_actions
         following = gamma * values[stages[places][seen.places] + 1, seen.outcomes]
-        upper, at_top, _ = rows.radii
-        ends = bounds[seen.ids]
-        bounds[seen.ids] = extreme_means(seen, following, ends, upper, 1.0, at_top)
+        upper, at_top, _, of_tuned = rows.radii
+        radii = (of_tuned, None) if is_tuned else (upper, at_top)
+        bounds[seen.ids] = extreme_means(seen, following, bounds[seen.ids], radii[0], 1.0, radii[1])
         q = rewards + bounds.reshape(-1, n_actions)
         return np.where(self._has_action[stages, 0], q, -np.inf)
 
-    def q(self, states: IntArray, stages: IntArray) -> FloatArray:
-        """Return the upper bounds on Q of some states, each at its stage, from the values at hand: (k,) → (k, A)."""
-        slots = np.array([self.slots.get(s, -1) for s in states.tolist()], dtype=np.int64)
-        return self._q(self._permitted_rewards(states), self._rows(slots), stages, self.values, self.tops)
+    def q(self, states: IntArray, stages: IntArray, *, is_tuned: bool = False) -> FloatArray:
+        """Return the upper bounds on Q of some states, each at its stage, or Q of the tuned plan: (k,) → (k, A)."""
+        values, rows = self.tuned if is_tuned else self.values, self._rows(self.numbers(states))
+        return self._q(self._permitted_rewards(states), rows, stages, values, self.tops(values), is_tuned=is_tuned)
+
+    def numbers(self, states: IntArray) -> IntArray:
+        """Return the numbers of states, −1 of one that was never seen: (k,)."""
+        return np.array([self.slots.get(s, -1) for s in states.tolist()], dtype=np.int64)
+
+    def gaps(self, states: IntArray, actions: IntArray, first_stage: int = 0) -> FloatArray:
+        """Return by how much Q of played actions is below the value that the table has once Q was looked at: (k,)."""
+        stages = np.arange(first_stage, first_stage + len(states))
+        q, places = self.q(states, stages), np.arange(len(states))
+        values = np.array([self.at(states[i : i + 1], h)[0] for i, h in enumerate(stages.tolist())])
+        return np.maximum(np.minimum(values, q.max(axis=1)) - np.maximum(q[places, actions], 0.0), 0.0)
+
+    def widths(self, states: IntArray, actions: IntArray) -> FloatArray:
+        """Return U − L, the bounds for all values on what follows the steps of an episode: (k,)."""
+        stages, gamma, n_actions = np.arange(len(states)), self.frame.discount, self.frame.n_actions
+        rows = self._rows(self.numbers(states))
+        at = stages * n_actions + actions
+        high, low = gamma * self.tops(self.values)[stages + 1], gamma * self.lows[stages + 1]
+        played = np.isin(rows.seen.ids, at)
+        seen = rows.seen.only(rows.seen.ids[played])
+        places = seen.ids // n_actions
+        following = gamma * self.values[places[seen.places] + 1, seen.outcomes]
+        found = high - low
+        ends = [extreme_means(seen, following, e[places], rows.radii[2, played], s) for e, s in ((high, 1.0), (low, -1.0))]
+        found[places] = ends[0] - ends[1]
+        return np.clip(found, 0.0, self.frame.lefts()[: len(states)])
 
     def at(self, states: IntArray, stage: int) -> FloatArray:
         """Return the upper values of some states, seen or not, at a stage: (k,)."""
-        values = self.initial_values(self._permitted_rewards(states))[stage]
-        slots = np.array([self.slots.get(s, -1) for s in states.tolist()], dtype=np.int64)
+        values, slots = self.initial_values(self._permitted_rewards(states))[stage], self.numbers(states)
         return np.where(slots >= 0, self.values[stage, slots], values)
 
-    def learn(self, states: IntArray, actions: IntArray, next_states: IntArray) -> None:
+    def learn(self, states: IntArray, actions: IntArray, next_states: IntArray, *, is_tuned: bool = False) -> None:
         """Learn from the steps of an episode, each (k,), the first one at stage 0; values of its states only fall.
 
         First the values of the stages and states that were played fall to what the plan knew. Then all stages of these
         states are backed up with the new data, the last stage first. After 1, 2, 4, 8, … episodes all states seen are.
+        An episode of the tuned plan is charged with its gaps.
         """
         stages = np.arange(len(states))
+        if self._has_budget:
+            weights = self.frame.discount**stages
+            self.earned += float(weights @ self.widths(states, actions))
+            self.charged += float(weights @ self.gaps(states, actions)) if is_tuned else 0.0
         best = self.q(states, stages).max(axis=1, initial=-np.inf)
         # A state may be met before its next states: number both in the order of the steps.
         slots = self._see(np.stack([states, next_states], axis=1).ravel()).reshape(-1, 2)
@@ -256,10 +330,10 @@ class PathTable:
         np.minimum.at(self.values, (stages, here), best)
         self._count(here, actions, after)
         self.n_episodes += 1
-        if self.n_episodes & (self.n_episodes - 1):
-            self.back_up(np.array(list(dict.fromkeys(here.tolist())), dtype=np.int64), self.values)
-        else:
-            self.back_up(np.arange(len(self.slots)), self.values)
+        is_sweep = not self.n_episodes & (self.n_episodes - 1)
+        chosen = np.arange(len(self.slots)) if is_sweep else np.array(list(dict.fromkeys(here.tolist())), dtype=np.int64)
+        for i, values in enumerate(self._tables):
+            self.back_up(chosen, values, is_tuned=i == 1)
 
     def _count(self, slots: IntArray, actions: IntArray, following: IntArray) -> None:
         """Count steps, and bring the radii of their pairs up to date."""
@@ -277,13 +351,13 @@ class PathTable:
         pairs, n_outcomes = [self._pairs[number] for number in numbers], max(len(self.slots), 1)
         codes = np.concatenate([i * n_outcomes + pair.outcomes for i, pair in enumerate(pairs)])
         radii = self._radii.of(SeenRows(codes, np.concatenate([pair.times for pair in pairs]), n_outcomes))
-        for pair, *of_pair in zip(pairs, *(one.tolist() for one in radii), strict=True):
+        for pair, of_pair in zip(pairs, radii.T.tolist(), strict=True):
             pair.radii = tuple(of_pair)
 
-    def back_up(self, slots: IntArray, values: FloatArray) -> None:
+    def back_up(self, slots: IntArray, values: FloatArray, *, is_tuned: bool = False) -> None:
         """Lower all stages of some states, given by their numbers (k,), to max_a Q; the last stage first.
 
-        `values` (H+1, capacity) are those of the table, or a copy.
+        `values` (H+1, capacity) are those of the table, or a copy. Tuned values become max_a Q, also if that is larger.
         """
         n, is_whole = len(self.slots), len(self.slots) == self.frame.n_states
         slots = slots[self._states[slots] != self.frame.end_state]
@@ -294,8 +368,8 @@ class PathTable:
             if is_whole:
                 tops[h + 1] = values[h + 1, :n].max()
             for chunk, rows, rewards in each:
-                q = self._q(rewards, rows, np.full(len(chunk), h), values, tops)
-                values[h, chunk] = np.minimum(values[h, chunk], q.max(axis=1))
+                q = self._q(rewards, rows, np.full(len(chunk), h), values, tops, is_tuned=is_tuned).max(axis=1)
+                values[h, chunk] = np.minimum(self.ceilings[h] if is_tuned else values[h, chunk], q)
 
     def swept(self) -> FloatArray:
         """Return the upper values after one more backup of all states seen: (H+1, capacity)."""
@@ -303,20 +377,22 @@ class PathTable:
         self.back_up(np.arange(len(self.slots)), values)
         return values
 
-    def lower_values(self, policy: Callable[[FloatArray], IntArray]) -> FloatArray:
+    def lower_values(self, policy: Callable[[FloatArray], IntArray], *, is_tuned: bool = False) -> FloatArray:
         """Return lower bounds (H+1, n) on the values of a policy in the states seen, at the radius for all values.
 
         The value of a state that was never seen is at least 0.
 
         Args:
-            policy: Function of the upper bounds on Q (k, A) at a stage that returns the actions (k,).
+            policy: Function of Q (k, A) at a stage that returns the actions (k,).
+            is_tuned: Whether that Q is of the tuned plan.
         """
         frame, n, gamma = self.frame, len(self.slots), self.frame.discount
         low = np.zeros((frame.horizon + 1, n))
-        slots, tops = np.arange(n), self.tops
+        values, slots = self.tuned if is_tuned else self.values, np.arange(n)
+        tops = self.tops(values)
         rows, rewards = self._rows(slots), self._rewards[:n]
         for h in reversed(range(frame.horizon)):
-            actions = policy(self._q(rewards, rows, np.full(n, h), self.values, tops))
+            actions = policy(self._q(rewards, rows, np.full(n, h), values, tops, is_tuned=is_tuned))
             least = gamma * (low[h + 1].min() if n == frame.n_states else 0.0)
             bounds, seen = np.full(n * frame.n_actions, least), rows.seen
             following, ends = gamma * low[h + 1, seen.outcomes], np.full(len(seen.ids), least)
@@ -328,7 +404,7 @@ class PathTable:
         return low
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return states, values and counts as named arrays, for saving."""
+        """Return states, values, counts and the accounts of the budget as named arrays, for saving."""
         n, numbers = len(self.slots), sorted(self._pairs)
         pairs = [self._pairs[number] for number in numbers]
         nothing = np.zeros(0, dtype=np.int64)
@@ -339,6 +415,8 @@ class PathTable:
             "next": np.concatenate([nothing, *(pair.outcomes for pair in pairs)]),
             "times": np.concatenate([np.zeros(0), *(pair.times for pair in pairs)]),
             "learned": np.array(self.n_episodes, dtype=np.int64),
+            "tuned": self.tuned[:, :n].copy(),
+            "budget": np.array([self.charged, self.earned]),
         }
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -348,6 +426,7 @@ class PathTable:
             InvalidInput: The arrays cannot be those of such a table.
         """
         states, values, pairs, following, times = (arrays[x] for x in ("states", "values", "pairs", "next", "times"))
+        tuned, budget = arrays["tuned"], arrays["budget"]
         n, n_actions, n_states = len(states), self.frame.n_actions, self.frame.n_states
         self.forget()
         begins = states[: len(self.slots)].tolist() == list(self.slots)
@@ -357,10 +436,15 @@ class PathTable:
         fits = len(pairs) == len(following) == len(times) and (np.diff(codes) > 0).all() and (times >= 1.0).all()
         if not fits or not ((pairs >= 0) & (pairs < n * n_actions) & (following >= 0) & (following < n)).all():
             raise InvalidInput("the counts must be those of pairs and next states that were seen, in ascending order")
-        if values.shape != (self.frame.horizon + 1, n) or not ((values >= 0.0) & (values <= self.ceilings[:, None])).all():
-            raise InvalidInput("the upper values must lie between 0 and what can still be earned")
+        if tuned.shape[1] != self._has_budget * n or (budget < 0.0).any():
+            raise InvalidInput("the budget must have tuned values of all states seen, and accounts of at least 0")
+        for one in (values, tuned):
+            room = self.ceilings[:, None] * (1.0 + 1e-12)
+            if one.shape[0] != len(room) or not ((one >= 0.0) & (one <= room)).all():
+                raise InvalidInput("values must lie between 0 and what can still be earned")
         self._see(states)
-        self.values[:, :n] = values
+        self.values[:, :n], self.tuned[:, : tuned.shape[1]] = values, tuned
+        self.charged, self.earned = budget.tolist()
         self.n_episodes = int(arrays["learned"])
         numbers, firsts = np.unique(pairs, return_index=True)
         lists = (np.split(array, firsts[1:]) for array in (following, times))

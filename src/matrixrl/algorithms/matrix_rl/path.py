@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,8 +25,9 @@ from matrixrl.core.path import PathConfidence, PathRadii, PathTable
 from matrixrl.core.sets import LikelihoodSet
 from matrixrl.core.start import Start
 from matrixrl.features import OneHotPhi, OneHotPsi
+from matrixrl.logs import StepLog
 from matrixrl.problems import Problem, Task
-from matrixrl.records import Bounds, FloatArray, Guarantee, IntArray, Steps
+from matrixrl.records import BoolArray, Bounds, FloatArray, Guarantee, IntArray, Steps
 from matrixrl.settings import Settings
 
 __all__ = ["PathMatrixRL", "PathPlan", "check_path"]
@@ -41,14 +42,16 @@ class PathPlan:
     Attributes:
         rankings: (B, A) Rankings of the actions that break ties.
         empty: (B,) Zeros: one-hot features can represent every P.
+        is_tuned: (B,) Whether it is greedy in the tuned values, which the optimism budget pays for.
     """
 
     rankings: FloatArray
     empty: IntArray
+    is_tuned: BoolArray
 
     def arrays(self) -> Arrays:
         """Return the arrays of the plan by name, for saving."""
-        return {"rankings": self.rankings, "empty": self.empty}
+        return {"rankings": self.rankings, "empty": self.empty, "is_tuned": self.is_tuned}
 
 
 class PathClaims(MatrixRLClaims):
@@ -81,9 +84,26 @@ class PathClaims(MatrixRLClaims):
 
     def bound(self, n_episodes: int, *, delay: int = 0) -> float | None:
         """Return R(N) with what the upper values can fall at the states that N episodes visit (docs/proofs.md, 9.8)."""
-        found, frame = super().bound(n_episodes, delay=delay), self._algorithm.frame
-        fall = float(frame.discount ** np.arange(frame.horizon) @ frame.lefts())
-        return None if found is None else found + min(frame.n_states, n_episodes) * fall
+        found = super().bound(n_episodes, delay=delay)
+        return None if found is None else found + min(self._algorithm.frame.n_states, n_episodes) * self._fall
+
+    @property
+    def _fall(self) -> float:
+        """How much the values of one state can fall at all stages: Σ γ^h Σ_{k<H-h} γ^k, H(H + 1)/2 without a discount."""
+        frame = self._algorithm.frame
+        return float(frame.discount ** np.arange(frame.horizon) @ frame.lefts())
+
+    def regret_bound(self, n_episodes: int) -> float | None:
+        """Return a number that the regret of N episodes exceeds with probability at most 2δ, known before any data.
+
+        With a budget Λ <= α (Ω + H) before the last tuned episode, which is charged with what can fall at most.
+        """
+        found, alpha = self.bound(n_episodes), self._algorithm.settings.optimism_budget
+        if found is None or alpha == 0.0:
+            return found
+        both = n_episodes + self._algorithm.logged.episodes
+        surplus = self._algorithm.confidence.regret_bound(both, switch_growth=0.0, path_delta=1.0)
+        return float(found + alpha * (surplus + self._algorithm.frame.horizon) + self._fall)
 
 
 class PathCertifier(Certifier):
@@ -97,36 +117,40 @@ class PathCertifier(Certifier):
         chosen = algorithm._declared_start if start is None else start
         for b, table in enumerate(algorithm.tables):
             high, n = table.swept(), len(table.slots)
-            low = table.lower_values(lambda q, b=b: algorithm._greedy(q, plan.rankings[b]))  # type: ignore[misc]
-            slots = np.array([table.slots.get(s, -1) for s in chosen.states.tolist()], dtype=np.int64)
+            ranking, is_tuned = plan.rankings[b], bool(plan.is_tuned[b])
+            low = table.lower_values(partial(algorithm._greedy, ranking=ranking), is_tuned=is_tuned)
+            slots = table.numbers(chosen.states)
             best = np.where(slots >= 0, high[0, slots], table.at(chosen.states, 0))
             worst = np.where(slots >= 0, low[0, slots] if n else 0.0, 0.0)
             least = float(low[0].min()) if n == algorithm.frame.n_states else 0.0
-            upper.append(chosen.mean(best, float(table.tops[0]), sign=1.0))
+            upper.append(chosen.mean(best, float(table.tops(table.values)[0]), sign=1.0))
             lower.append(chosen.mean(worst, least, sign=-1.0))
         task = algorithm.task
         own = task.to_own_unit(np.array(upper) + task.tail), task.to_own_unit(np.array(lower))
         return Bounds(*own, plan.empty + algorithm._rewards.alarm)
 
     def gaps(self, plan: PathPlan, steps: Steps, *, every: bool = False) -> FloatArray:
-        """Return Σ γ^h (max_a Q_h(s_h, a) − Q_h(s_h, a_h)) of actions that are not the plan's, in the environment's unit.
+        """Return Σ γ^h of the gaps of actions that are not optimistic (`PathTable.gaps`), in the environment's unit.
 
-        What a user leaves out by ending an episode is a gap of all that was expected. It is asked for before the steps
-        are learned from, when Q is still that of the plan.
+        These are all actions of a tuned plan, and else those that are not the plan's. What a user leaves out by ending
+        an episode is a gap of all that was expected. It is asked for before the steps are learned from.
         """
         algorithm, frame = self._algorithm, self._algorithm.frame
         found = np.zeros(algorithm.n_replicas)
         for b, table in enumerate(algorithm.tables):
             n = int(steps.taken[b].sum())
             states, actions, stages = steps.states[b, :n], steps.actions[b, :n], np.arange(n)
-            q = table.q(states, stages)
-            other = every | (algorithm._greedy(q, plan.rankings[b]) != actions)
-            short = q.max(axis=1) - np.maximum(q[stages, actions], 0.0)
-            found[b] = float((frame.discount**stages * np.where(other, short, 0.0)).sum())
+            own = algorithm._greedy(table.q(states, stages), plan.rankings[b])
+            other = every | plan.is_tuned[b] | (own != actions)
+            found[b] = float((frame.discount**stages * np.where(other, table.gaps(states, actions), 0.0)).sum())
             if n < frame.horizon and not steps.ended[b].any():
                 found[b] += frame.discount**n * float(table.at(steps.next_states[b, n - 1 : n], n)[0])
         unit: float = algorithm.task.unit
-        return unit * np.maximum(found, 0.0)
+        return unit * found
+
+    def own_gap(self, plan: PathPlan, steps: Steps) -> float:
+        """Return the gaps of an episode of the tuned plan, in the environment's unit; 0 of an optimistic one."""
+        return float(self.gaps(plan, steps)[0]) if plan.is_tuned[0] else 0.0
 
 
 def check_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Problem) -> None:
@@ -141,8 +165,7 @@ def check_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Proble
         f"the set {settings.set!r}, which is no likelihood set": not settings.is_likelihood,
         "sampled columns": settings.columns is not None,
         "learned rewards": is_learned,
-        f"optimism_budget={settings.optimism_budget:g}": settings.optimism_budget > 0.0,
-        f"switch_growth={settings.switch_growth:g}": settings.switch_growth > 0.0,
+        f"switch_growth={settings.switch_growth:g}": bool(settings.changed(["switch_growth"])),
         "ties='estimate'": settings.ties == "estimate",
         "explore_for='certificate'": settings.explore_for == "certificate",
         "a radius that is not proven, as values that fell do not rise again": (
@@ -152,6 +175,7 @@ def check_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Proble
     for reason, is_so in reasons.items():
         if is_so:
             fail("planner", "must be 'sweep' here", f"'path' with {reason}", remedy)
+    settings.replace_value("switch_growth", 0.0)  # of the preset: no plan is kept, and none is made
 
 
 class PathMatrixRL(Algorithm):
@@ -166,7 +190,9 @@ class PathMatrixRL(Algorithm):
     name = "matrix-rl"
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties",)
+    _memory_names = ("_played",)
     budget = None
+    _played: PathPlan | None = None  # the plan of the steps that are learned from next
     revision = 0
     _late: Callable[[], list[Arrays]] | None = None  # what compiled loops learned and nobody asked for yet
     settings: MatrixRLSettings
@@ -196,7 +222,10 @@ class PathMatrixRL(Algorithm):
         )
         most = float(self._unit_rewards(task.reward.max()))
         radii = PathRadii(self.confidence)
-        self._tables = [PathTable(self.frame, radii, self._rewards_at, most) for _ in self.seeds]
+        has_budget = self.settings.optimism_budget > 0.0
+        self._tables = [
+            PathTable(self.frame, radii, self._rewards_at, most, has_budget=has_budget) for _ in self.seeds
+        ]
         self._rewards = GivenRewards(self.problem, self.n_replicas, delta=self.claims.delta, known_reward=True)
 
     @property
@@ -235,20 +264,38 @@ class PathMatrixRL(Algorithm):
         self.revision += 1
         for b, table in enumerate(self.tables):
             taken = steps.taken[b]
-            table.learn(steps.states[b, taken], steps.actions[b, taken], steps.next_states[b, taken])
+            is_tuned = self._played is not None and bool(self._played.is_tuned[b])
+            of_steps = steps.states[b, taken], steps.actions[b, taken], steps.next_states[b, taken]
+            table.learn(*of_steps, is_tuned=is_tuned)
+        self._played = None
         self._rewards.add(steps)
 
-    def make_plan(self) -> PathPlan:
+    def _recall(self, plan: PathPlan) -> None:
+        self._played = plan
+
+    def update_from_log(self, log: StepLog) -> None:
+        """Learn from episodes that others recorded, which are not charged."""
+        self._played = None
+        super().update_from_log(log)
+
+    def plan(self) -> PathPlan:
         """Return the plan to play now."""
-        return PathPlan(random_rankings(self.streams["ties"], self.task.n_actions), self._no_alarms)
+        self._played = plan = super().plan()
+        return plan
+
+    def make_plan(self) -> PathPlan:
+        """Return a plan with ties broken at random."""
+        return self._plan_with(random_rankings(self.streams["ties"], self.task.n_actions))
 
     def advice(self) -> PathPlan:
         """Return the plan that would be played next, ties to the lowest action."""
-        return PathPlan(lowest_first(self.task.n_actions, self.n_replicas), self._no_alarms)
+        return self._plan_with(lowest_first(self.task.n_actions, self.n_replicas))
 
-    @property
-    def _no_alarms(self) -> IntArray:
-        return np.zeros(self.n_replicas, dtype=np.int64) + self._rewards.alarm
+    def _plan_with(self, rankings: FloatArray) -> PathPlan:
+        """Return the tuned plan while Λ <= α (Ω + H), else the optimistic one."""
+        alpha, alarms = self.settings.optimism_budget, np.zeros(self.n_replicas, dtype=np.int64) + self._rewards.alarm
+        pays = [alpha > 0.0 and one.charged <= alpha * (one.earned + self.frame.horizon) for one in self.tables]
+        return PathPlan(rankings, alarms, np.array(pays))
 
     def _greedy(self, q: FloatArray, ranking: FloatArray) -> IntArray:
         """Return the actions that are greedy in Q (k, A), ties by a ranking (A,)."""
@@ -261,9 +308,9 @@ class PathMatrixRL(Algorithm):
 
     def action_values(self, plan: PathPlan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return the upper bounds on Q at a stage: states (B,) → (B, A)."""
-        del plan, explore
-        at = np.array([stage])
-        return np.concatenate([one.q(states[b : b + 1], at) for b, one in enumerate(self.tables)])
+        del explore
+        at, each = np.array([stage]), zip(self.tables, plan.is_tuned.tolist(), strict=True)
+        return np.concatenate([one.q(states[b : b + 1], at, is_tuned=tuned) for b, (one, tuned) in enumerate(each)])
 
     def policy_table(self, plan: PathPlan) -> IntArray:
         """Return the actions of a plan at every stage and state: (B, H, S)."""
@@ -273,7 +320,7 @@ class PathMatrixRL(Algorithm):
             for first in range(0, n_states, _CHUNK):
                 states = np.arange(first, min(first + _CHUNK, n_states))
                 for h in range(horizon):
-                    q = table.q(states, np.full(len(states), h))
+                    q = table.q(states, np.full(len(states), h), is_tuned=bool(plan.is_tuned[b]))
                     policy[b, h, states] = self._greedy(q, plan.rankings[b])
         return policy
 
@@ -311,7 +358,7 @@ class PathMatrixRL(Algorithm):
         """Refuse arrays that do not fit; the number of states seen may vary."""
         own = self.state()
         for name, array in own.items():
-            if name.startswith("path_") and array.ndim:
+            if name.startswith("path_") and array.ndim and not name.endswith("_budget"):
                 own[name] = array[..., :0]
         check_arrays(state, own, optional=OPTIONAL)
 
@@ -326,5 +373,6 @@ class PathMatrixRL(Algorithm):
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> PathPlan:
         """Return the plan of one replica whose `arrays` were saved."""
-        check_arrays(arrays, {"rankings": np.empty((1, self.task.n_actions)), "empty": np.empty(1, dtype=np.int64)})
-        return PathPlan(arrays["rankings"], arrays["empty"])
+        like = PathPlan(np.empty((1, self.task.n_actions)), np.empty(1, dtype=np.int64), np.zeros(1, dtype=np.bool_))
+        check_arrays(arrays, like.arrays())
+        return PathPlan(**arrays)

@@ -174,7 +174,7 @@ class MatrixRLSettings(Settings):
             InvalidInput: `beta` or `c` is given with a radius that does not use it.
         """
         made = super().resolve(given)
-        changed = made._changed(OF_BALLS)
+        changed = made.changed(OF_BALLS)
         if not made.is_likelihood and not (isinstance(made.set, MatrixSet) and "radius" in vars(made.set)):
             for name, (kind, user) in _OF_RADII.items():
                 if name in changed and not (isinstance(made.radius, str) and issubclass(RADII[made.radius], kind)):
@@ -185,12 +185,12 @@ class MatrixRLSettings(Settings):
 
     def play_without_budget(self, where: str) -> None:
         """Play the optimistic plan where bounds are estimates, which can pay for nothing; refuse an own budget."""
-        if self._changed(["optimism_budget"]) and self.optimism_budget > 0.0:
+        if self.changed(["optimism_budget"]) and self.optimism_budget > 0.0:
             rule = f"must be 0 with {where}, whose bounds are estimates"
             fail("optimism_budget", rule, self.optimism_budget, 'Use preset="optimistic" or "tuned".')
         self.replace_value("optimism_budget", 0.0)
 
-    def _changed(self, names: Iterable[str]) -> list[str]:
+    def changed(self, names: Iterable[str]) -> list[str]:
         """Return which settings are not those of the preset."""
         defaults: dict[str, Any] = {f.name: f.default for f in fields(self)} | dict(self.PRESETS[self.preset])
         return [name for name in names if getattr(self, name) != defaults[name]]
@@ -259,7 +259,7 @@ class MatrixRLSettings(Settings):
 
     def _refuse(self, names: Iterable[str], rule: str) -> None:
         """Refuse settings that are not those of the preset, so that none is ignored."""
-        for name in self._changed(names):
+        for name in self.changed(names):
             fail(name, rule, repr(getattr(self, name)), "Leave it out; exploration=… scales the set.")
 
     def make_radius(self) -> Radius:

@@ -284,12 +284,12 @@ class PathTable:
         """Return the numbers of states, −1 of one that was never seen: (k,)."""
         return np.array([self.slots.get(s, -1) for s in states.tolist()], dtype=np.int64)
 
-    def gaps(self, states: IntArray, actions: IntArray, first_stage: int = 0) -> FloatArray:
+    def gaps(self, states: IntArray, actions: IntArray) -> FloatArray:
         """Return by how much Q of played actions is below the value that the table has once Q was looked at: (k,)."""
-        stages = np.arange(first_stage, first_stage + len(states))
-        q, places = self.q(states, stages), np.arange(len(states))
-        values = np.array([self.at(states[i : i + 1], h)[0] for i, h in enumerate(stages.tolist())])
-        return np.maximum(np.minimum(values, q.max(axis=1)) - np.maximum(q[places, actions], 0.0), 0.0)
+        stages = np.arange(len(states))
+        q = self.q(states, stages)
+        values = np.minimum(self.at(states, stages), q.max(axis=1, initial=-np.inf))
+        return np.maximum(values - np.maximum(q[stages, actions], 0.0), 0.0)
 
     def widths(self, states: IntArray, actions: IntArray) -> FloatArray:
         """Return U − L, the bounds for all values on what follows the steps of an episode: (k,)."""
@@ -306,10 +306,10 @@ class PathTable:
         found[places] = ends[0] - ends[1]
         return np.clip(found, 0.0, self.frame.lefts()[: len(states)])
 
-    def at(self, states: IntArray, stage: int) -> FloatArray:
-        """Return the upper values of some states, seen or not, at a stage: (k,)."""
-        values, slots = self.initial_values(self._permitted_rewards(states))[stage], self.numbers(states)
-        return np.where(slots >= 0, self.values[stage, slots], values)
+    def at(self, states: IntArray, stages: IntArray | int) -> FloatArray:
+        """Return the upper values of some states (k,), seen or not, at a stage, or each at its own (k,): (k,)."""
+        values, slots = self.initial_values(self._permitted_rewards(states)), self.numbers(states)
+        return np.where(slots >= 0, self.values[stages, slots], values[stages, np.arange(len(states))])
 
     def learn(self, states: IntArray, actions: IntArray, next_states: IntArray, *, is_tuned: bool = False) -> None:
         """Learn from the steps of an episode, each (k,), the first one at stage 0; values of its states only fall.

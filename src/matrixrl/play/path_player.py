@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.matrix_rl.path import PathMatrixRL
-from matrixrl.core.path import PathTable
+from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.greedy import tie_weights
+from matrixrl.core.path import PathTable
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Data, KLBalls, Lists, Played
 from matrixrl.play.player import CompiledPlayer
@@ -19,6 +20,7 @@ from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["PathPlayer"]
 
+_WITHOUT, _WITH_BUDGET = [0], [0, 2, 3]  # levels of the radius: agent; tuned and proven
 _LEAST_ROOM = 256  # states
 _REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
@@ -63,6 +65,8 @@ class PathPlayer(CompiledPlayer):
             states=states,
             weights=task.start[states],
             no_table=np.empty((3, 0)),
+            alpha=float(algorithm.settings.optimism_budget),
+            lefts=algorithm.frame.lefts(),
         )
 
     def prepare(self) -> None:
@@ -120,7 +124,9 @@ class PathPlayer(CompiledPlayer):
         confidence = self._algorithm.confidence
         keys, numbers = np.full(1 << log_room, -1, dtype=np.int64), np.zeros(1 << log_room, dtype=np.int64)
         path.fill_index(state["states"], keys, numbers)
-        ones, reward = np.ones((1, 1, n_pairs)), np.zeros((1, 1, n_pairs))
+        has_budget = self._start.alpha > 0.0
+        levels = _WITH_BUDGET if has_budget else _WITHOUT
+        ones, reward = np.ones((len(levels), 1, n_pairs)), np.zeros((1, 1, n_pairs))
         reward[0, 0, : n * n_actions] = self._start.unit.reshape(n_actions, -1)[:, state["states"]].T.ravel()
         data = Data(
             visits=counts.totals().astype(np.int64),
@@ -134,15 +140,15 @@ class PathPlayer(CompiledPlayer):
             is_changed=np.zeros((1, n_pairs), dtype=np.bool_),
         )
         kl = KLBalls(
-            levels=np.array([0]),
-            scales=np.full(4, confidence.exploration**2),
+            levels=np.array(levels),
+            scales=np.array([confidence.exploration**2, 0.0, TUNED_EXPLORATION**2, 1.0]),
             log_all=confidence.log_events(confidence.parts.all_functions),
             log_optimal=confidence.log_targets() if confidence.targeted else np.inf,
             log_rewards=np.inf,
             tuned=False,
             priors=np.zeros((_REPEATED, _REPEATED, 4)),
             upper=ones,
-            lower=np.ones((1, 0)),
+            lower=np.ones((1, n_pairs if has_budget else 0)),
             joint=np.ones((1, 1, 0)),
             top=ones.copy(),
             no_top=np.full((1, 0), np.inf),
@@ -152,42 +158,45 @@ class PathPlayer(CompiledPlayer):
         law, joint = lists.lists_of(counts, 1, None), lists.lists_of(None, 1, None)
         law = lists.make_room(law, horizon, has_extras=False)
         _loops("bounds").refresh_all(data, law, joint, None, kl, self._mdp.n_states)
-        values = np.zeros((horizon + 1, room))
-        values[:, :n] = state["values"]
+        values, tuned = np.zeros((horizon + 1, room)), np.zeros((horizon + 1, room if has_budget else 0))
+        values[:, :n], tuned[:, : state["tuned"].shape[1]] = state["values"], state["tuned"]
         arrays = path.PathArrays(
             keys=keys,
             numbers=numbers,
             states=np.append(state["states"], np.zeros(room - n, dtype=np.int64)),
             sizes=np.array([n, int(state["learned"])]),
             values=values,
-            tops=np.full(horizon + 1, -1.0),
-            top_numbers=np.zeros(horizon + 1, dtype=np.int64),
+            tuned=tuned,
+            tops=np.full((2, horizon + 1), -1.0),
+            top_numbers=np.zeros((2, horizon + 1), dtype=np.int64),
+            lows=state["values"].min(axis=1, initial=np.inf),
+            accounts=state["budget"].copy(),
             stamps=np.full(room, -1, dtype=np.int64),
         )
         return _Replica(arrays, data, law, joint, kl)
 
     def _with_room(self, one: _Replica) -> _Replica:
         """Return the same replica with room for more states and outcomes."""
-        path, horizon, n_actions = one.path, self._algorithm.frame.horizon, self._algorithm.frame.n_actions
+        path, horizon = one.path, self._algorithm.frame.horizon
         law = _loops("lists").make_room(one.law, horizon, has_extras=False)
-        room, n = len(path.states), int(path.sizes[0])
-        if n + horizon + 1 <= room:
+        if path.sizes[0] + horizon + 1 <= len(path.states):
             return one._replace(law=law)
+        n = int(path.sizes[0])
 
         def longer(array: NDArray[Any], fill: float = 0.0) -> Any:
-            shape = (*array.shape[:-1], room * (n_actions if array.shape[-1] == room * n_actions else 1))
+            shape = array.shape  # whatever has no entry for a state or a pair stays empty
             return np.concatenate([array, np.full(shape, fill, dtype=array.dtype)], axis=-1)
 
         keys, numbers = (np.full(2 * len(path.keys), fill, dtype=np.int64) for fill in (-1, 0))
         _loops("path").fill_index(path.states[:n], keys, numbers)
-        wider = {name: longer(getattr(path, name)) for name in ("states", "values", "stamps")}
+        wider = {name: longer(getattr(path, name)) for name in ("states", "values", "tuned", "stamps")}
         data, kl = one.data, one.kl
         return _Replica(
             path._replace(keys=keys, numbers=numbers, **wider),
             data._replace(**{name: longer(getattr(data, name)) for name in ("visits", "changed", "is_changed")}),
             law._replace(**{name: longer(getattr(law, name)) for name in ("firsts", "lasts", "rooms")}),
             one.joint,
-            kl._replace(**{name: longer(getattr(kl, name), 1.0) for name in ("upper", "top", "most")}),
+            kl._replace(**{name: longer(getattr(kl, name), 1.0) for name in ("upper", "lower", "top", "most")}),
         )
 
     def _state_of(self, one: _Replica) -> dict[str, NDArray[Any]]:
@@ -202,4 +211,6 @@ class PathPlayer(CompiledPlayer):
             "next": codes - pairs * room,
             "times": times,
             "learned": one.path.sizes[1].copy(),
+            "tuned": one.path.tuned[:, :n].copy(),
+            "budget": one.path.accounts.copy(),
         }

@@ -18,6 +18,7 @@ from matrixrl.play.compiled.lists import count_outcome, has_room
 
 __all__ = ["PathArrays", "PathStart", "fill_index", "play_on_path"]
 
+VALUES, TUNED = range(2)  # tables, and levels of their radii
 _MIX = np.int64(0x9E3779B97F4A7C1)  # spreads the numbers of neighbouring states over the hash table
 
 
@@ -29,8 +30,11 @@ class PathArrays(NamedTuple):
     states: Any  # (m,) The states seen, by their numbers
     sizes: Any  # (2,) n, and the number of episodes that were learned from
     values: Any  # (H + 1, m) Upper values
-    tops: Any  # (H + 1,) Largest value of a stage when all states were seen, as it was when it was looked up
-    top_numbers: Any  # (H + 1,) The state that has it
+    tuned: Any  # (H + 1, m) Values of the tuned plan; (H + 1, 0) without an optimism budget
+    tops: Any  # (2, H + 1) Largest upper and tuned value of a stage, once all states were seen
+    top_numbers: Any  # (2, H + 1) The states that have them
+    lows: Any  # (H + 1,) Smallest upper value of the states seen
+    accounts: Any  # (2,) Λ and Ω of the budget
     stamps: Any  # (m,) The last episode that visited each state
 
 
@@ -42,6 +46,8 @@ class PathStart(NamedTuple):
     states: Any  # (k,) Possible first states
     weights: Any  # (k,) Their probabilities
     no_table: Any  # (3, 0) For `largest_mean`
+    alpha: float  # α of the optimism budget; 0 for none
+    lefts: Any  # (H,) Σ γ^k over the steps from each stage on
 
 
 @lean
@@ -84,30 +90,46 @@ def _see(world: Any, start: Any, path: Any, kl: Any, state: int) -> int:
     for a in range(n_actions):
         kl.most[0, 0, number * n_actions + a] = start.unit[a * n_states + state]
     for h in range(horizon):
-        path.values[h, number] = _initial_value(world, start, state, h)
-    path.values[horizon, number] = 0.0
+        value = _initial_value(world, start, state, h)
+        path.values[h, number], path.lows[h] = value, min(path.lows[h], value)
+        if start.alpha > 0.0:
+            path.tuned[h, number] = value
     return int(number)
 
 
 @lean
-def _top(path: Any, start: Any, n_states: int, h: int) -> float:
+def _top(path: Any, start: Any, h: int, table: int, is_whole: bool) -> float:
     """Return an upper bound on the values of all states at a stage: what can still be earned until all were seen."""
-    if path.sizes[0] < n_states:
+    if not is_whole:
         return float(start.ceilings[h])
-    row, at = path.values[h], path.top_numbers[h]
-    if row[at] != path.tops[h]:  # values only fall, so the largest one is where it was unless it fell
+    row = path.tuned[h] if table == TUNED else path.values[h]
+    tops, numbers = path.tops[table], path.top_numbers[table]
+    if row[numbers[h]] != tops[h]:  # the largest value is where it was, unless it fell
         at = 0
-        for i in range(n_states):
+        for i in range(path.sizes[0]):
             if row[i] > row[at]:
                 at = i
-        path.top_numbers[h], path.tops[h] = at, row[at]
-    return float(row[at])
+        numbers[h], tops[h] = at, row[at]
+    return float(tops[h])
+
+
+@lean
+def _set(path: Any, h: int, number: int, value: float, table: int) -> None:
+    """Lower an upper value to at most a number, or replace a tuned one."""
+    if table == VALUES:
+        value = min(path.values[h, number], value)
+        path.values[h, number], path.lows[h] = value, min(path.lows[h], value)
+        return
+    path.tuned[h, number] = value
+    if value > path.tops[table, h]:
+        path.tops[table, h], path.top_numbers[table, h] = value, number
 
 
 @inlined
 def _q(
     law: Any,
     kl: Any,
+    table: int,
     pair: int,
     row: Any,
     top: float,
@@ -117,7 +139,7 @@ def _q(
     gaps: Any,
     no_table: Any,
 ) -> tuple[float, float]:
-    """Return the upper bound on Q of a pair, and where the search for it ended; `enough` is a Q that is not wanted.
+    """Return the bound on Q of a pair, and where the search for it ended; a Q below `enough` need not be exact.
 
     `row` has the values of the next stage. The largest mean of γV is γ times that of V.
     """
@@ -136,8 +158,8 @@ def _q(
         no_table,
         1.0,
         top,
-        kl.upper[0, 0, pair],
-        kl.top[0, 0, pair],
+        kl.upper[table, 0, pair],
+        kl.top[table, 0, pair],
         guess,
         least,
         gaps,
@@ -146,15 +168,76 @@ def _q(
 
 
 @lean
+def _settle(
+    world: Any,
+    start: Any,
+    path: Any,
+    law: Any,
+    kl: Any,
+    number: int,
+    h: int,
+    pair: int,
+    best: float,
+    is_charged: bool,
+    is_whole: bool,
+    gaps: Any,
+) -> None:
+    """Add the width of the bounds of a played pair to Ω, and its gap to Λ in an episode of the tuned plan."""
+    weight, top = world.discount**h, _top(path, start, h + 1, np.int64(VALUES), is_whole)
+    low, row = path.lows[h + 1], path.values[h + 1]
+    if not is_whole and h + 1 < len(start.lefts):
+        low = min(low, world.discount * start.ceilings[h + 2])
+    if is_charged:
+        q, _ = _q(
+            law, kl, np.int64(VALUES), pair, row, top, world.discount, 0.0, -np.inf, gaps, start.no_table
+        )
+        path.accounts[0] += weight * max(min(path.values[h, number], best) - max(q, 0.0), 0.0)
+    first, last, width = law.firsts[0, pair], law.lasts[0, pair], top - low
+    if first < last:
+        width = 0.0
+        for sign, end in ((1.0, top), (-1.0, -low)):
+            bound, _, _ = largest_mean(
+                first,
+                last,
+                law.shares,
+                law.states,
+                law.extras,
+                law.states,
+                row,
+                start.no_table,
+                sign,
+                end,
+                kl.lower[0, pair],
+                np.inf,
+                0.0,
+                -np.inf,
+                gaps,
+            )
+            width += bound
+    path.accounts[1] += weight * min(max(world.discount * width, 0.0), start.lefts[h])
+
+
+@lean
 def _act(
-    world: Any, start: Any, path: Any, law: Any, kl: Any, number: int, h: int, ties: Any, gaps: Any
+    world: Any,
+    start: Any,
+    path: Any,
+    law: Any,
+    kl: Any,
+    table: int,
+    number: int,
+    h: int,
+    is_whole: bool,
+    ties: Any,
+    gaps: Any,
 ) -> tuple[int, float]:
     """Return the action of a state, given by its number, at a stage, and the largest Q."""
-    n_actions, top = len(ties), _top(path, start, len(world.start), h + 1)
+    n_actions, top = len(ties), _top(path, start, h + 1, table, is_whole)
+    row = path.tuned[h + 1] if table == TUNED else path.values[h + 1]
     best, score, action = -np.inf, -np.inf, 0
     for a in range(world.choices[h, 0], world.choices[h, 1]):
-        pair, row = number * n_actions + a, path.values[h + 1]
-        q, _ = _q(law, kl, pair, row, top, world.discount, 0.0, -np.inf, gaps, start.no_table)
+        pair = number * n_actions + a
+        q, _ = _q(law, kl, table, pair, row, top, world.discount, 0.0, -np.inf, gaps, start.no_table)
         best = max(best, q)
         if q + ties[a] > score:
             score, action = q + ties[a], a
@@ -162,42 +245,49 @@ def _act(
 
 
 @lean
-def _back_up(world: Any, start: Any, path: Any, law: Any, kl: Any, chosen: Any, n: int, guess: Any, gaps: Any) -> None:
-    """Lower all stages of n states to max_a Q, the last stage first; an action as good as the value ends a backup."""
+def _back_up(
+    world: Any, start: Any, path: Any, law: Any, kl: Any, table: int, chosen: Any, n: int, guess: Any, gaps: Any
+) -> None:
+    """Back up all stages of n states, the last stage first; an action as good as an upper value ends its backup."""
     horizon, n_states = len(path.values) - 1, len(world.start)
-    n_actions = len(start.unit) // n_states
+    n_actions, is_whole = len(start.unit) // n_states, path.sizes[0] == n_states
     for j in range(n * n_actions):
         guess[j] = 0.0
     for h in range(horizon - 1, -1, -1):
-        top, row = _top(path, start, n_states, h + 1), path.values[h + 1]
+        top = _top(path, start, h + 1, table, is_whole)
+        row = path.tuned[h + 1] if table == TUNED else path.values[h + 1]
         for i in range(n):
             number = chosen[i]
             if path.states[number] == world.end_state:
                 continue
-            value, best = path.values[h, number], -np.inf
+            value = start.ceilings[h] if table == TUNED else path.values[h, number]
+            best = -np.inf
             for a in range(world.choices[h, 0], world.choices[h, 1]):
-                j = i * n_actions + a
-                pair = number * n_actions + a
-                q, guess[j] = _q(law, kl, pair, row, top, world.discount, guess[j], best, gaps, start.no_table)
+                j, pair = i * n_actions + a, number * n_actions + a
+                q, guess[j] = _q(law, kl, table, pair, row, top, world.discount, guess[j], best, gaps, start.no_table)
                 best = max(best, q)
                 if best >= value:
                     break
-            path.values[h, number] = min(value, best)
+            _set(path, h, number, min(value, best), table)
 
 
 @internal
-def _fill_policy(world: Any, start: Any, path: Any, law: Any, kl: Any, ties: Any, gaps: Any, policy: Any) -> None:
+def _fill_policy(
+    world: Any, start: Any, path: Any, law: Any, kl: Any, table: int, ties: Any, gaps: Any, policy: Any
+) -> None:
     """Fill in the actions (H, S) that all stages and states have."""
     horizon, n_states = policy.shape
+    is_whole = path.sizes[0] == n_states
     for h in range(horizon):
         for s in range(n_states):
             place = _place(path.keys, s)
             if path.keys[place] >= 0:
-                policy[h, s], _ = _act(world, start, path, law, kl, path.numbers[place], h, ties, gaps)
+                number = path.numbers[place]
+                policy[h, s], _ = _act(world, start, path, law, kl, table, number, h, is_whole, ties, gaps)
                 continue
             score = -np.inf
             for a in range(world.choices[h, 0], world.choices[h, 1]):
-                q = start.unit[a * n_states + s] + world.discount * _top(path, start, n_states, h + 1)
+                q = start.unit[a * n_states + s] + world.discount * _top(path, start, h + 1, table, is_whole)
                 if q + ties[a] > score:
                     score, policy[h, s] = q + ties[a], a
 
@@ -240,6 +330,7 @@ def play_on_path(
     measures = world.every > 0
     policy = np.zeros((horizon if measures else 0, n_states if measures else 0), dtype=np.int32)
     values = np.zeros((horizon + 1 if measures else 0, n_states if measures else 0))
+    values_table, tuned_table = np.int64(VALUES), np.int64(TUNED)  # not literals, as in `play_episodes`
     numbers, chosen = np.zeros(horizon + 1, dtype=np.int64), np.zeros(horizon, dtype=np.int64)
     guess = np.zeros(horizon * n_actions)
     for i in range(first, n_episodes):
@@ -247,8 +338,11 @@ def play_on_path(
         if n + horizon + 1 > len(path.states) or 2 * (n + horizon + 1) > len(path.keys) or not has_room(law, horizon):
             return i
         gaps, states, actions = np.empty(law.sizes[1] + 1), played.states[b, i], played.actions[b, i]
+        is_whole = n == n_states  # states that this episode is the first to see are known after it
+        pays = start.alpha > 0.0 and path.accounts[0] <= start.alpha * (path.accounts[1] + horizon)
+        table = tuned_table if pays else values_table
         if measures and (began + i) % world.every == 0:
-            _fill_policy(world, start, path, law, kl, ties[i], gaps, policy)
+            _fill_policy(world, start, path, law, kl, table, ties[i], gaps, policy)
             played.regret[b, i] = _regret(world, policy, values)
         upper = 0.0
         for k in range(len(start.states)):
@@ -261,9 +355,15 @@ def play_on_path(
         states[0] = _invert(world.start_cdf, 0, n_states, uniforms[i, 0])
         numbers[0] = _see(world, start, path, kl, states[0])
         for h in range(horizon):
-            actions[h], best = _act(world, start, path, law, kl, numbers[h], h, ties[i], gaps)
+            number = numbers[h]
+            actions[h], best = _act(world, start, path, law, kl, values_table, number, h, is_whole, ties[i], gaps)
+            if pays:
+                actions[h], _ = _act(world, start, path, law, kl, table, number, h, is_whole, ties[i], gaps)
             if states[h] != world.end_state:
-                path.values[h, numbers[h]] = min(path.values[h, numbers[h]], best)
+                if start.alpha > 0.0:
+                    of_actions = number * n_actions + actions[h]
+                    _settle(world, start, path, law, kl, number, h, of_actions, best, pays, is_whole, gaps)
+                _set(path, h, number, best, values_table)
             pair = states[h] * n_actions + actions[h]
             low, high = np.int64(world.lists[pair]), np.int64(world.lists[pair + 1])
             states[h + 1] = world.following[_invert(world.cdf, low, high, uniforms[i, h + 1])]
@@ -293,9 +393,11 @@ def play_on_path(
         played.returns[b, i], played.lengths[b, i] = earned, length
         refresh_changed(data, law, joint, None, kl, 0, n_states)
         gaps = np.empty(law.sizes[1] + 1)
-        if path.sizes[1] & (path.sizes[1] - 1):
-            _back_up(world, start, path, law, kl, chosen, n_chosen, guess, gaps)
-        else:
+        backed_up, n, room = chosen, n_chosen, guess
+        if not path.sizes[1] & (path.sizes[1] - 1):
             n = path.sizes[0]
-            _back_up(world, start, path, law, kl, np.arange(n), n, np.zeros(n * n_actions), gaps)
+            backed_up, room = np.arange(n), np.zeros(n * n_actions)
+        _back_up(world, start, path, law, kl, values_table, backed_up, n, room, gaps)
+        if start.alpha > 0.0:
+            _back_up(world, start, path, law, kl, tuned_table, backed_up, n, room, gaps)
     return n_episodes

@@ -167,7 +167,7 @@ class PathTable:
         """Start without data."""
         frame = self.frame
         self.slots: dict[int, int] = {}
-        self.n_episodes = 0
+        self.n_episodes = self._n_backed_up = 0
         self._states: IntArray = np.zeros(_ROOM, dtype=np.int64)
         self._rewards: FloatArray = np.zeros((_ROOM, frame.n_actions))
         self.values: FloatArray = np.zeros((frame.horizon + 1, _ROOM))
@@ -315,8 +315,8 @@ class PathTable:
         """Learn from the steps of an episode, each (k,), the first one at stage 0; values of its states only fall.
 
         First the values of the stages and states that were played fall to what the plan knew. Then all stages of these
-        states are backed up with the new data, the last stage first. After 1, 2, 4, 8, … episodes all states seen are.
-        An episode of the tuned plan is charged with its gaps.
+        states are backed up with the new data, the last stage first. Once as many states were backed up as were seen,
+        all of these are, which at most doubles the time. An episode of the tuned plan is charged with its gaps.
         """
         stages = np.arange(len(states))
         if self._has_budget:
@@ -330,8 +330,10 @@ class PathTable:
         np.minimum.at(self.values, (stages, here), best)
         self._count(here, actions, after)
         self.n_episodes += 1
-        is_sweep = not self.n_episodes & (self.n_episodes - 1)
-        chosen = np.arange(len(self.slots)) if is_sweep else np.array(list(dict.fromkeys(here.tolist())), dtype=np.int64)
+        chosen = np.array(list(dict.fromkeys(here.tolist())), dtype=np.int64)
+        self._n_backed_up += len(chosen)
+        if self._n_backed_up >= len(self.slots):
+            chosen, self._n_backed_up = np.arange(len(self.slots)), 0
         for i, values in enumerate(self._tables):
             self.back_up(chosen, values, is_tuned=i == 1)
 
@@ -414,7 +416,7 @@ class PathTable:
             "pairs": np.repeat(np.array(numbers, dtype=np.int64), [len(pair.outcomes) for pair in pairs]),
             "next": np.concatenate([nothing, *(pair.outcomes for pair in pairs)]),
             "times": np.concatenate([np.zeros(0), *(pair.times for pair in pairs)]),
-            "learned": np.array(self.n_episodes, dtype=np.int64),
+            "learned": np.array([self.n_episodes, self._n_backed_up], dtype=np.int64),
             "tuned": self.tuned[:, :n].copy(),
             "budget": np.array([self.charged, self.earned]),
         }
@@ -445,7 +447,7 @@ class PathTable:
         self._see(states)
         self.values[:, :n], self.tuned[:, : tuned.shape[1]] = values, tuned
         self.charged, self.earned = budget.tolist()
-        self.n_episodes = int(arrays["learned"])
+        self.n_episodes, self._n_backed_up = arrays["learned"].tolist()
         numbers, firsts = np.unique(pairs, return_index=True)
         lists = (np.split(array, firsts[1:]) for array in (following, times))
         for number, *of_pair in zip(numbers.tolist(), *lists, strict=False):  # without data there is one empty part

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.matrix_rl.path import PathMatrixRL
 from matrixrl.core.confidence import TUNED_EXPLORATION
-from matrixrl.core.greedy import tie_weights
+from matrixrl.core.greedy import lowest_first, tie_weights
 from matrixrl.core.path import PathTable
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Data, KLBalls, Lists, Played
@@ -20,7 +20,6 @@ from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["PathPlayer"]
 
-_WITHOUT, _WITH_BUDGET = [0], [0, 2, 3]  # levels of the radius: agent; tuned and proven
 _LEAST_ROOM = 256  # states
 _REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
@@ -75,6 +74,26 @@ class PathPlayer(CompiledPlayer):
         ranks = np.zeros((n, 0, self._mdp.n_actions), dtype=np.int64)
         self._run(ranks, np.zeros((n, 0, self._mdp.draws_per_episode)), certifies=False)
 
+    def certify_advice(self) -> tuple[FloatArray, FloatArray]:
+        algorithm, loops, task, found = self._algorithm, _loops("path"), self._mdp.task, []
+        if self._revision != algorithm.revision:
+            self._take_over()
+        ties = tie_weights(lowest_first(self._mdp.n_actions, 1), task.horizon)[0]
+        for one in self._replicas:
+            bounds, pays = np.zeros(2), algorithm.pays(*one.path.accounts.tolist())
+            names = ("values", "tops", "top_numbers", "lows")
+            swept = one.path._replace(**{name: getattr(one.path, name).copy() for name in names})
+            table = np.int64(loops.TUNED if pays else loops.VALUES)
+            loops.certify_on_path(self._world, self._start, one.path, swept, one.law, one.kl, table, ties, bounds)
+            found.append(bounds)
+        lower, upper = np.array(found).T
+        return task.to_own_unit(upper + task.tail), task.to_own_unit(lower)
+
+    def _take_over(self) -> None:  # type: ignore[override]  # nothing depends on the number of episodes
+        """Copy what the algorithm has learned into arrays that can grow."""
+        self._replicas = [self._arrays_of(table) for table in self._algorithm.tables]
+        self._revision = self._algorithm.revision
+
     def _plans_made(self, count: int) -> IntArray:
         return np.full(self._algorithm.n_replicas, count)
 
@@ -92,7 +111,7 @@ class PathPlayer(CompiledPlayer):
             certified=np.full((*shape, 2), np.nan),
         )
         if self._revision != algorithm.revision:
-            self._replicas = [self._arrays_of(table) for table in algorithm.tables]
+            self._take_over()
         self._revision = -1  # of data that are being changed: after a failure they are taken over again
         ties = tie_weights(ranks / n_actions, task.horizon)
         play = _loops("path").play_on_path
@@ -125,7 +144,7 @@ class PathPlayer(CompiledPlayer):
         keys, numbers = np.full(1 << log_room, -1, dtype=np.int64), np.zeros(1 << log_room, dtype=np.int64)
         path.fill_index(state["states"], keys, numbers)
         has_budget = self._start.alpha > 0.0
-        levels = _WITH_BUDGET if has_budget else _WITHOUT
+        levels = [0, 2, 3] if has_budget else [0, 3]  # of the agent, of the tuned plan and of certificates
         ones, reward = np.ones((len(levels), 1, n_pairs)), np.zeros((1, 1, n_pairs))
         reward[0, 0, : n * n_actions] = self._start.unit.reshape(n_actions, -1)[:, state["states"]].T.ravel()
         data = Data(
@@ -148,7 +167,7 @@ class PathPlayer(CompiledPlayer):
             tuned=False,
             priors=np.zeros((_REPEATED, _REPEATED, 4)),
             upper=ones,
-            lower=np.ones((1, n_pairs if has_budget else 0)),
+            lower=np.ones((1, n_pairs)),
             joint=np.ones((1, 1, 0)),
             top=ones.copy(),
             no_top=np.full((1, 0), np.inf),
@@ -164,7 +183,7 @@ class PathPlayer(CompiledPlayer):
             keys=keys,
             numbers=numbers,
             states=np.append(state["states"], np.zeros(room - n, dtype=np.int64)),
-            sizes=np.array([n, int(state["learned"])]),
+            sizes=np.append(n, state["learned"]),
             values=values,
             tuned=tuned,
             tops=np.full((2, horizon + 1), -1.0),
@@ -210,7 +229,7 @@ class PathPlayer(CompiledPlayer):
             "pairs": pairs,
             "next": codes - pairs * room,
             "times": times,
-            "learned": one.path.sizes[1].copy(),
+            "learned": one.path.sizes[1:].copy(),
             "tuned": one.path.tuned[:, :n].copy(),
             "budget": one.path.accounts.copy(),
         }

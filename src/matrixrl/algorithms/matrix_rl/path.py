@@ -293,9 +293,13 @@ class PathMatrixRL(Algorithm):
 
     def _plan_with(self, rankings: FloatArray) -> PathPlan:
         """Return the tuned plan while Λ <= α (Ω + H), else the optimistic one."""
-        alpha, alarms = self.settings.optimism_budget, np.zeros(self.n_replicas, dtype=np.int64) + self._rewards.alarm
-        pays = [alpha > 0.0 and one.charged <= alpha * (one.earned + self.frame.horizon) for one in self.tables]
-        return PathPlan(rankings, alarms, np.array(pays))
+        alarms = np.zeros(self.n_replicas, dtype=np.int64) + self._rewards.alarm
+        return PathPlan(rankings, alarms, np.array([self.pays(one.charged, one.earned) for one in self.tables]))
+
+    def pays(self, charged: float, earned: float) -> bool:
+        """Return whether the budget pays for the tuned plan: Λ <= α (Ω + H)."""
+        alpha = self.settings.optimism_budget
+        return alpha > 0.0 and charged <= alpha * (earned + self.frame.horizon)
 
     def _greedy(self, q: FloatArray, ranking: FloatArray) -> IntArray:
         """Return the actions that are greedy in Q (k, A), ties by a ranking (A,)."""
@@ -358,7 +362,7 @@ class PathMatrixRL(Algorithm):
         """Refuse arrays that do not fit; the number of states seen may vary."""
         own = self.state()
         for name, array in own.items():
-            if name.startswith("path_") and array.ndim and not name.endswith("_budget"):
+            if name.startswith("path_") and array.ndim and not name.endswith(("_budget", "_learned")):
                 own[name] = array[..., :0]
         check_arrays(state, own, optional=OPTIONAL)
 

@@ -16,7 +16,7 @@ from matrixrl.play.compiled.bounds import refresh_changed
 from matrixrl.play.compiled.episodes import _invert, _regret
 from matrixrl.play.compiled.lists import count_outcome, has_room
 
-__all__ = ["PathArrays", "PathStart", "fill_index", "play_on_path"]
+__all__ = ["TUNED", "VALUES", "PathArrays", "PathStart", "certify_on_path", "fill_index", "play_on_path"]
 
 VALUES, TUNED = range(2)  # tables, and levels of their radii
 _MIX = np.int64(0x9E3779B97F4A7C1)  # spreads the numbers of neighbouring states over the hash table
@@ -28,7 +28,7 @@ class PathArrays(NamedTuple):
     keys: Any  # (M,) States in a hash table with open addressing, M a power of 2; -1 where there is none
     numbers: Any  # (M,) Their numbers
     states: Any  # (m,) The states seen, by their numbers
-    sizes: Any  # (2,) n, and the number of episodes that were learned from
+    sizes: Any  # (3,) n, number of episodes that were learned from, states backed up since all of them were
     values: Any  # (H + 1, m) Upper values
     tuned: Any  # (H + 1, m) Values of the tuned plan; (H + 1, 0) without an optimism budget
     tops: Any  # (2, H + 1) Largest upper and tuned value of a stage, once all states were seen
@@ -78,6 +78,18 @@ def _initial_value(world: Any, start: Any, state: int, h: int) -> float:
 
 
 @lean
+def _set(path: Any, h: int, number: int, value: float, table: int) -> None:
+    """Lower an upper value to at most a number, or replace a tuned one."""
+    if table == VALUES:
+        value = min(path.values[h, number], value)
+        path.values[h, number], path.lows[h] = value, min(path.lows[h], value)
+        return
+    path.tuned[h, number] = value
+    if value > path.tops[table, h]:
+        path.tops[table, h], path.top_numbers[table, h] = value, number
+
+
+@lean
 def _see(world: Any, start: Any, path: Any, kl: Any, state: int) -> int:
     """Return the number of a state; a new one gets the next number."""
     place = _place(path.keys, state)
@@ -93,7 +105,7 @@ def _see(world: Any, start: Any, path: Any, kl: Any, state: int) -> int:
         value = _initial_value(world, start, state, h)
         path.values[h, number], path.lows[h] = value, min(path.lows[h], value)
         if start.alpha > 0.0:
-            path.tuned[h, number] = value
+            _set(path, h, number, value, np.int64(TUNED))
     return int(number)
 
 
@@ -111,18 +123,6 @@ def _top(path: Any, start: Any, h: int, table: int, is_whole: bool) -> float:
                 at = i
         numbers[h], tops[h] = at, row[at]
     return float(tops[h])
-
-
-@lean
-def _set(path: Any, h: int, number: int, value: float, table: int) -> None:
-    """Lower an upper value to at most a number, or replace a tuned one."""
-    if table == VALUES:
-        value = min(path.values[h, number], value)
-        path.values[h, number], path.lows[h] = value, min(path.lows[h], value)
-        return
-    path.tuned[h, number] = value
-    if value > path.tops[table, h]:
-        path.tops[table, h], path.top_numbers[table, h] = value, number
 
 
 @inlined
@@ -167,6 +167,32 @@ def _q(
     return reward + discount * bound, found
 
 
+@inlined
+def _mean(start: Any, law: Any, kl: Any, pair: int, row: Any, sign: float, end: float, gaps: Any) -> float:
+    """Return the largest (sign 1) or smallest mean of values by the law of a pair, at the radius for all values.
+
+    `end` is the largest or smallest value of any state; it is the mean of a pair without data.
+    """
+    bound, _, _ = largest_mean(
+        law.firsts[0, pair],
+        law.lasts[0, pair],
+        law.shares,
+        law.states,
+        law.extras,
+        law.states,
+        row,
+        start.no_table,
+        sign,
+        sign * end,
+        kl.lower[0, pair],
+        np.inf,
+        0.0,
+        -np.inf,
+        gaps,
+    )
+    return sign * bound
+
+
 @lean
 def _settle(
     world: Any,
@@ -183,37 +209,15 @@ def _settle(
     gaps: Any,
 ) -> None:
     """Add the width of the bounds of a played pair to Ω, and its gap to Λ in an episode of the tuned plan."""
-    weight, top = world.discount**h, _top(path, start, h + 1, np.int64(VALUES), is_whole)
+    table = np.int64(VALUES)
+    weight, top = world.discount**h, _top(path, start, h + 1, table, is_whole)
     low, row = path.lows[h + 1], path.values[h + 1]
     if not is_whole and h + 1 < len(start.lefts):
         low = min(low, world.discount * start.ceilings[h + 2])
     if is_charged:
-        q, _ = _q(
-            law, kl, np.int64(VALUES), pair, row, top, world.discount, 0.0, -np.inf, gaps, start.no_table
-        )
+        q, _ = _q(law, kl, table, pair, row, top, world.discount, 0.0, -np.inf, gaps, start.no_table)
         path.accounts[0] += weight * max(min(path.values[h, number], best) - max(q, 0.0), 0.0)
-    first, last, width = law.firsts[0, pair], law.lasts[0, pair], top - low
-    if first < last:
-        width = 0.0
-        for sign, end in ((1.0, top), (-1.0, -low)):
-            bound, _, _ = largest_mean(
-                first,
-                last,
-                law.shares,
-                law.states,
-                law.extras,
-                law.states,
-                row,
-                start.no_table,
-                sign,
-                end,
-                kl.lower[0, pair],
-                np.inf,
-                0.0,
-                -np.inf,
-                gaps,
-            )
-            width += bound
+    width = _mean(start, law, kl, pair, row, 1.0, top, gaps) - _mean(start, law, kl, pair, row, -1.0, low, gaps)
     path.accounts[1] += weight * min(max(world.discount * width, 0.0), start.lefts[h])
 
 
@@ -290,6 +294,36 @@ def _fill_policy(
                 q = start.unit[a * n_states + s] + world.discount * _top(path, start, h + 1, table, is_whole)
                 if q + ties[a] > score:
                     score, policy[h, s] = q + ties[a], a
+
+
+@compiled
+def certify_on_path(
+    world: Any, start: Any, path: Any, swept: Any, law: Any, kl: Any, table: int, ties: Any, bounds: Any
+) -> None:
+    """Fill in bounds (2,): a lower one on the value of the policy of a table, and the upper one on V*(s0).
+
+    `swept` are the arrays of `path` with copies of what a backup of all states seen changes.
+    """
+    horizon, n_states, n, n_actions = len(path.values) - 1, len(world.start), path.sizes[0], len(ties)
+    gaps, low, is_whole = np.empty(law.sizes[1] + 1), np.zeros((horizon + 1, n)), n == n_states
+    _back_up(world, start, swept, law, kl, np.int64(VALUES), np.arange(n), n, np.zeros(n * n_actions), gaps)
+    for h in range(horizon - 1, -1, -1):
+        least = low[h + 1].min() if is_whole else 0.0
+        for i in range(n):
+            if path.states[i] == world.end_state:
+                low[h, i] = world.end_values[h]
+                continue
+            action, _ = _act(world, start, path, law, kl, table, i, h, is_whole, ties, gaps)
+            pair = i * n_actions + action
+            worth = kl.most[0, 0, pair] + world.discount * _mean(start, law, kl, pair, low[h + 1], -1.0, least, gaps)
+            low[h, i] = min(max(worth, 0.0), start.ceilings[h])
+    for k in range(len(start.states)):
+        place = _place(path.keys, start.states[k])
+        if path.keys[place] >= 0:
+            bounds[0] += start.weights[k] * low[0, path.numbers[place]]
+            bounds[1] += start.weights[k] * swept.values[0, path.numbers[place]]
+        else:
+            bounds[1] += start.weights[k] * _initial_value(world, start, start.states[k], 0)
 
 
 @compiled
@@ -394,8 +428,9 @@ def play_on_path(
         refresh_changed(data, law, joint, None, kl, 0, n_states)
         gaps = np.empty(law.sizes[1] + 1)
         backed_up, n, room = chosen, n_chosen, guess
-        if not path.sizes[1] & (path.sizes[1] - 1):
-            n = path.sizes[0]
+        path.sizes[2] += n_chosen
+        if path.sizes[2] >= path.sizes[0]:
+            n, path.sizes[2] = path.sizes[0], 0
             backed_up, room = np.arange(n), np.zeros(n * n_actions)
         _back_up(world, start, path, law, kl, values_table, backed_up, n, room, gaps)
         if start.alpha > 0.0:

@@ -156,7 +156,7 @@ class PathCertifier(Certifier):
 def check_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Problem) -> None:
     """Refuse what planning on the path does not serve, with one error that names the first of it."""
     remedy = "Leave planner='path' out, or the other."
-    features, is_learned = problem.features, not settings.known_reward
+    features, is_learned, chosen = problem.features, not settings.known_reward, settings.make_set()
     is_one_hot = features is not None and isinstance(features.phi, OneHotPhi) and isinstance(features.psi, OneHotPsi)
     reasons = {
         f"{type(algorithm).__name__}, a class of its own": is_plug_in(type(algorithm)),
@@ -165,11 +165,11 @@ def check_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Proble
         f"the set {settings.set!r}, which is no likelihood set": not settings.is_likelihood,
         "sampled columns": settings.columns is not None,
         "learned rewards": is_learned,
-        f"switch_growth={settings.switch_growth:g}": bool(settings.changed(["switch_growth"])),
+        f"switch_growth={settings.switch_growth:g}": settings.switch_growth > 0.0 and bool(settings.changed(["switch_growth"])),
         "ties='estimate'": settings.ties == "estimate",
         "explore_for='certificate'": settings.explore_for == "certificate",
         "a radius that is not proven, as values that fell do not rise again": (
-            settings.exploration < 1.0 or settings.preset == "tuned"
+            settings.exploration < 1.0 or (isinstance(chosen, LikelihoodSet) and chosen.tuned)
         ),
     }
     for reason, is_so in reasons.items():

@@ -146,13 +146,13 @@ def test_compiled_arrays_grow_with_the_states_seen():
 def test_what_played_values_fall_and_what_is_charged(preset):
     # The surplus of what was played is what is left of V_h − r − P V_{h+1} after drops and gaps, so that regret is the
     # sum of three parts; the drops of all episodes are parts of what the values of the visited states fall in all.
-    mdp = world(4)
+    mdp = world(4, n=40, horizon=5)  # so large that many states were not backed up for some time
     algorithm, rng = started(mdp, preset=preset), np.random.default_rng(5)
     table, frame = algorithm.tables[0], algorithm.frame
     law, reward, all_states = mdp.transitions.law(), mdp.task.reward, np.arange(mdp.n_states)
     drops = charged = surplus = expected = 0.0
     visited, first_values = {}, {}
-    for _ in range(50):
+    for _ in range(200):
         plan, before = algorithm.plan(), np.stack([table.at(all_states, h) for h in range(mdp.horizon)] + [0 * all_states])
         steps = mdp.rollout(rng.random((1, mdp.draws_per_episode)), lambda h, s, plan=plan: algorithm.act(plan, h, s))
         states, actions = steps.states[0], steps.actions[0]

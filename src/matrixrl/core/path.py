@@ -289,7 +289,8 @@ class PathTable:
         stages = np.arange(len(states))
         q = self.q(states, stages)
         values = np.minimum(self.at(states, stages), q.max(axis=1, initial=-np.inf))
-        return np.maximum(values - np.maximum(q[stages, actions], 0.0), 0.0)
+        gaps: FloatArray = np.maximum(values - np.maximum(q[stages, actions], 0.0), 0.0)
+        return gaps
 
     def widths(self, states: IntArray, actions: IntArray) -> FloatArray:
         """Return U − L, the bounds for all values on what follows the steps of an episode: (k,)."""
@@ -302,14 +303,18 @@ class PathTable:
         places = seen.ids // n_actions
         following = gamma * self.values[places[seen.places] + 1, seen.outcomes]
         found = high - low
-        ends = [extreme_means(seen, following, e[places], rows.radii[2, played], s) for e, s in ((high, 1.0), (low, -1.0))]
+        ends = [
+            extreme_means(seen, following, e[places], rows.radii[2, played], s) for e, s in ((high, 1.0), (low, -1.0))
+        ]
         found[places] = ends[0] - ends[1]
-        return np.clip(found, 0.0, self.frame.lefts()[: len(states)])
+        widths: FloatArray = np.clip(found, 0.0, self.frame.lefts()[: len(states)])
+        return widths
 
     def at(self, states: IntArray, stages: IntArray | int) -> FloatArray:
         """Return the upper values of some states (k,), seen or not, at a stage, or each at its own (k,): (k,)."""
         values, slots = self.initial_values(self._permitted_rewards(states)), self.numbers(states)
-        return np.where(slots >= 0, self.values[stages, slots], values[stages, np.arange(len(states))])
+        found: FloatArray = np.where(slots >= 0, self.values[stages, slots], values[stages, np.arange(len(states))])
+        return found
 
     def learn(self, states: IntArray, actions: IntArray, next_states: IntArray, *, is_tuned: bool = False) -> None:
         """Learn from the steps of an episode, each (k,), the first one at stage 0; values of its states only fall.

@@ -116,6 +116,12 @@ class UCMatrixRL(FiniteAlgorithm):
         may_count = self._may_count and not is_plug_in(type(self))
         allowed = problem.allowed_by_action
         chosen.settings = chosen.settings.for_features(problem.features, may_count=may_count, allowed=allowed)
+        if chosen.settings.planner == "auto":
+            from matrixrl.algorithms.matrix_rl.path import is_large, why_not_on_path
+
+            serves = why_not_on_path(chosen, chosen.settings, problem) is None
+            on_path = serves and is_large(problem.finite_task)
+            chosen.settings = replace(chosen.settings, planner="path" if on_path else "sweep")
         return chosen
 
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -137,10 +143,12 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def _started_on_path(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Start with upper values of the states seen alone."""
-        from matrixrl.algorithms.matrix_rl.path import PathMatrixRL, check_path
+        from matrixrl.algorithms.matrix_rl.path import PathMatrixRL, why_not_on_path
 
-        settings = copy.copy(self.settings)
-        check_path(self, settings, problem)
+        settings, reason = copy.copy(self.settings), why_not_on_path(self, self.settings, problem)
+        if reason is not None:
+            fail("planner", "must be 'sweep' here", f"'path' with {reason}", "Leave planner='path' out, or the other.")
+        settings.replace_value("switch_growth", 0.0)  # of the preset: no plan is kept
         on_path = PathMatrixRL()
         on_path.name, on_path.settings, on_path.made_with = self.name, settings, self._make_recipe()
         return on_path._started(problem, seeds)

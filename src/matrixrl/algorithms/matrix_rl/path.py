@@ -17,7 +17,6 @@ from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.archive import check_arrays
-from matrixrl.checks import fail
 from matrixrl.compilation import to_compile
 from matrixrl.core import Frame
 from matrixrl.core.greedy import greedy_actions, lowest_first, random_rankings, tie_weights
@@ -30,9 +29,10 @@ from matrixrl.problems import Problem, Task
 from matrixrl.records import BoolArray, Bounds, FloatArray, Guarantee, IntArray, Steps
 from matrixrl.settings import Settings
 
-__all__ = ["PathMatrixRL", "PathPlan", "check_path"]
+__all__ = ["PathMatrixRL", "PathPlan", "is_large", "why_not_on_path"]
 
 _CHUNK = 1 << 12  # states whose actions are computed together when a table is wanted
+_LARGE = 100_000  # S·A·H from which `auto` plans on the path
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class PathClaims(MatrixRLClaims):
 
     @property
     def _fall(self) -> float:
-        """How much the values of one state can fall at all stages: Σ γ^h Σ_{k<H-h} γ^k, H(H + 1)/2 without a discount."""
+        """How much the values of one state can fall at all stages: Σ γ^h Σ_{k<H-h} γ^k, H(H + 1)/2 for γ = 1."""
         frame = self._algorithm.frame
         return float(frame.discount ** np.arange(frame.horizon) @ frame.lefts())
 
@@ -153,29 +153,36 @@ class PathCertifier(Certifier):
         return float(self.gaps(plan, steps)[0]) if plan.is_tuned[0] else 0.0
 
 
-def check_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Problem) -> None:
-    """Refuse what planning on the path does not serve, with one error that names the first of it."""
-    remedy = "Leave planner='path' out, or the other."
+def why_not_on_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: Problem) -> str | None:
+    """Return the first of what planning on the path does not serve, or None if it serves everything."""
     features, is_learned, chosen = problem.features, not settings.known_reward, settings.make_set()
     is_one_hot = features is not None and isinstance(features.phi, OneHotPhi) and isinstance(features.psi, OneHotPsi)
     reasons = {
         f"{type(algorithm).__name__}, a class of its own": is_plug_in(type(algorithm)),
+        "kernels": algorithm.name != PathMatrixRL.name,
         "a problem whose states are not numbered": problem.kind != "finite",
         "features that are not one-hot": problem.kind == "finite" and not is_one_hot,
         f"the set {settings.set!r}, which is no likelihood set": not settings.is_likelihood,
         "sampled columns": settings.columns is not None,
         "learned rewards": is_learned,
-        f"switch_growth={settings.switch_growth:g}": settings.switch_growth > 0.0 and bool(settings.changed(["switch_growth"])),
+        f"switch_growth={settings.switch_growth:g}": settings.switch_growth > 0.0
+        and bool(settings.changed(["switch_growth"])),
         "ties='estimate'": settings.ties == "estimate",
         "explore_for='certificate'": settings.explore_for == "certificate",
         "a radius that is not proven, as values that fell do not rise again": (
             settings.exploration < 1.0 or (isinstance(chosen, LikelihoodSet) and chosen.tuned)
         ),
     }
-    for reason, is_so in reasons.items():
-        if is_so:
-            fail("planner", "must be 'sweep' here", f"'path' with {reason}", remedy)
-    settings.replace_value("switch_growth", 0.0)  # of the preset: no plan is kept, and none is made
+    return next((reason for reason, is_so in reasons.items() if is_so), None)
+
+
+def is_large(task: Task) -> bool:
+    """Return whether `planner="auto"` plans on the path: S·A·H at which a sweep takes many times as long.
+
+    >>> is_large(Task(n_states=1000, n_actions=4, horizon=20)), is_large(Task(n_states=2000, n_actions=4, horizon=20))
+    (False, True)
+    """
+    return task.n_states * task.n_actions * task.horizon >= _LARGE
 
 
 class PathMatrixRL(Algorithm):
@@ -223,9 +230,7 @@ class PathMatrixRL(Algorithm):
         most = float(self._unit_rewards(task.reward.max()))
         radii = PathRadii(self.confidence)
         has_budget = self.settings.optimism_budget > 0.0
-        self._tables = [
-            PathTable(self.frame, radii, self._rewards_at, most, has_budget=has_budget) for _ in self.seeds
-        ]
+        self._tables = [PathTable(self.frame, radii, self._rewards_at, most, has_budget=has_budget) for _ in self.seeds]
         self._rewards = GivenRewards(self.problem, self.n_replicas, delta=self.claims.delta, known_reward=True)
 
     @property
@@ -242,7 +247,7 @@ class PathMatrixRL(Algorithm):
                 table.load_state_dict(arrays)
 
     def take_later(self, arrays: Callable[[], list[Arrays]], n_episodes: int) -> None:
-        """Note that compiled loops learned from episodes; their arrays (`PathTable.state_dict`) are read when needed."""
+        """Note that compiled loops learned from episodes; what `PathTable.state_dict` returns is read when needed."""
         self._late = arrays
         self.episode += n_episodes
         self.n_plans = self.n_plans + n_episodes
@@ -280,7 +285,8 @@ class PathMatrixRL(Algorithm):
 
     def plan(self) -> PathPlan:
         """Return the plan to play now."""
-        self._played = plan = super().plan()
+        plan: PathPlan = super().plan()
+        self._played = plan
         return plan
 
     def make_plan(self) -> PathPlan:
@@ -356,7 +362,9 @@ class PathMatrixRL(Algorithm):
     def learned(self) -> Arrays:
         """Return values and counts of the states seen."""
         each = [(f"path_{b}_", table.state_dict()) for b, table in enumerate(self.tables)]
-        return {prefix + name: array for prefix, one in each for name, array in one.items()} | self._rewards.state_dict()
+        return {
+            prefix + name: array for prefix, one in each for name, array in one.items()
+        } | self._rewards.state_dict()
 
     def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Refuse arrays that do not fit; the number of states seen may vary."""

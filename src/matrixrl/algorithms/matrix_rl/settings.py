@@ -22,7 +22,7 @@ __all__ = ["PRESETS", "MatrixRLSettings"]
 COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("auto", "random", "estimate")
 EXPLORE_FOR = ("regret", "certificate")
-PLANNERS = ("sweep", "path")
+PLANNERS = ("auto", "sweep", "path")
 
 TIGHTEST = "tightest"
 """Name of the set that is chosen for the features at hand."""
@@ -140,7 +140,8 @@ class MatrixRLSettings(Settings):
     planner: str = setting(
         "sweep",
         "Back up all states before an episode (sweep), or the states that an episode plays, while and after it is "
-        "played (path): its time and memory do not depend on the number of states, and it needs one-hot features.",
+        "played (path): its time and memory do not depend on the number of states. path needs one-hot features, known "
+        "rewards and a proven radius; auto takes it there from S·A·H = 100,000 on.",
         one_of(PLANNERS),
     )
     columns: int | None = setting(

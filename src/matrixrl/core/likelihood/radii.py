@@ -137,9 +137,9 @@ def log_support_prior(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArra
     return _support_priors(n[places], k0[places], n_outcomes)[inverse]
 
 
-def _support_priors(n: FloatArray, k0: IntArray, n_outcomes: int, most: int | None = None) -> FloatArray:
+def _support_priors(n: FloatArray, k0: IntArray, n_outcomes: int, largest: int | None = None) -> FloatArray:
     """Return what `log_support_prior` does, one row after the other, from supports of at most so many outcomes."""
-    k = np.arange(1, (n_outcomes if most is None else most) + 1, dtype=np.float64)
+    k = np.arange(1, (n_outcomes if largest is None else largest) + 1, dtype=np.float64)
     of_k = math.log1p(1.0 / n_outcomes) - np.log(k) - np.log1p(k) + gammaln(k + 1.0) + gammaln(0.5 * k)
     result = np.empty(len(n))
     rows = max(1, _CHUNK // len(k))

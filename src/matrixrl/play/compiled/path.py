@@ -74,7 +74,7 @@ def _initial_value(world: Any, start: Any, state: int, h: int) -> float:
     n_states, best = len(world.start), -np.inf
     for a in range(world.choices[h, 0], world.choices[h, 1]):
         best = max(best, start.unit[a * n_states + state])
-    return min(best + world.discount * start.ceilings[h + 1], start.ceilings[h])
+    return float(min(best + world.discount * start.ceilings[h + 1], start.ceilings[h]))
 
 
 @lean
@@ -190,7 +190,7 @@ def _mean(start: Any, law: Any, kl: Any, pair: int, row: Any, sign: float, end: 
         -np.inf,
         gaps,
     )
-    return sign * bound
+    return float(sign * bound)
 
 
 @lean

@@ -11,7 +11,7 @@ from matrixrl import Agent, FiniteMDP, InvalidInput, KernelMatrixRL, MatrixRL, T
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import Clock, Frame, greedy_plan
 from matrixrl.core.greedy import lowest_first
-from matrixrl.core.path import PathConfidence, PathRadii, PathTable
+from matrixrl.core.path import BestRewards, PathConfidence, PathRadii, PathTable
 from matrixrl.core.sets import LikelihoodSet, ValueTargetedSet
 from matrixrl.play.simulation import Simulation
 from matrixrl.problems import Problem, evaluate, solve
@@ -83,7 +83,7 @@ def test_values_are_optimistic_after_backups_in_any_order_and_never_rise(kind):
         before[:-1] = now
         if optimal is not None:
             assert (now >= optimal[:-1] - CLOSE).all()
-            assert (table.tops(table.values)[:-1] >= optimal[:-1].max(axis=1) - CLOSE).all()
+            assert (table.tops[0][:-1] >= optimal[:-1].max(axis=1) - CLOSE).all()
 
 
 @pytest.mark.parametrize("kind", ["plain", "masks and end state", "stages", "discount"])
@@ -98,7 +98,7 @@ def test_one_backup_of_all_states_is_the_plan_of_a_sweep(kind, name):
         pairs = sweep.features.phi.pairs(*steps[:2])[None]
         sweep.model.update(pairs, steps[2][None], np.zeros(pairs.shape), np.ones(pairs.shape))
     assert len(table.slots) == mdp.n_states
-    fresh = PathTable(table.frame, PathRadii(path.confidence), path._rewards_at, table.ceilings[-2])
+    fresh = PathTable(table.frame, PathRadii(path.confidence), path._rewards_at, path.best)
     fresh.load_state_dict(table.state_dict() | {"values": np.tile(table.ceilings[:, None], (1, mdp.n_states))})
     if mdp.task.end_state is not None:
         fresh.values[:-1, 0] = table.frame.end_values()
@@ -309,7 +309,9 @@ def test_memory_follows_the_states_seen():
     frame = Frame(20, 4, 10**7)
     tracemalloc.start()
     confidence = PathConfidence(ValueTargetedSet(), frame, delta=0.05, exploration=1.0)
-    table = PathTable(frame, PathRadii(confidence), lambda states: np.full((len(states), 4), 0.5), 0.5)
+    table = PathTable(
+        frame, PathRadii(confidence), lambda states: np.full((len(states), 4), 0.5), BestRewards(np.array([0.5]))
+    )
     states = np.arange(0, 10**7, 10**6)
     table.learn(states, np.zeros(10, dtype=np.int64), states + 1)
     _, peak = tracemalloc.get_traced_memory()

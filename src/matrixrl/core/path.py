@@ -22,7 +22,7 @@ from matrixrl.errors import InvalidInput
 from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["PathConfidence", "PathRadii", "PathTable"]
+__all__ = ["BestRewards", "PathConfidence", "PathRadii", "PathTable"]
 
 _CHUNK = 1 << 12  # states that are backed up together
 _ROOM = 64  # states that a new table has room for
@@ -94,6 +94,22 @@ class PathRadii:
         return np.stack(radii) / n
 
 
+class BestRewards:
+    """The largest unit rewards of states, which bound what states that were never seen are worth.
+
+    Args:
+        rewards: (S,) Largest unit reward of each state, or (1,) of all of them.
+
+    Attributes:
+        most: The largest of them.
+        order: (S,) States, that with the largest reward first; empty if the rewards of states are not known.
+    """
+
+    def __init__(self, rewards: FloatArray) -> None:
+        self.rewards, self.most = rewards, float(rewards.max())
+        self.order: IntArray = np.argsort(-rewards, kind="stable") if len(rewards) > 1 else np.zeros(0, dtype=np.int64)
+
+
 class _Pair:
     """Outcomes of a pair in ascending order, how often each was seen, and the radii that follow.
 
@@ -137,11 +153,12 @@ class PathTable:
         frame: Horizon, sizes, allowed actions, end state and discount.
         radii: Radii of the pairs.
         rewards: Function of states (k,) that returns their unit rewards (k, A).
-        most: Largest unit reward of any pair.
+        best: Largest unit reward of each state, or of all states in one number.
         has_budget: Whether the table has tuned values too, and the accounts of an optimism budget.
 
     Attributes:
-        ceilings: (H+1,) What can still be earned at each stage by any state, γ^0 + γ^1 + … times `most`.
+        ceilings: (H+1,) What can still be earned at each stage by any state, γ^0 + γ^1 + … times the largest reward.
+        tops: (H+1,) Upper bounds on the upper values of all states, seen or not, and on the tuned ones.
         slots: Number of each state seen, in the order in which they were seen.
         values: (H+1, capacity) Upper values of the states seen, by their numbers.
         tuned: (H+1, capacity) Values of the tuned plan, which may rise and are no bounds; (H+1, 0) without a budget.
@@ -155,19 +172,21 @@ class PathTable:
         frame: Frame,
         radii: PathRadii,
         rewards: Callable[[IntArray], FloatArray],
-        most: float,
+        best: BestRewards,
         *,
         has_budget: bool = False,
     ) -> None:
         self.frame, self._radii, self._rewards_of, self._has_budget = frame, radii, rewards, has_budget
-        self.ceilings: FloatArray = np.append(most * frame.lefts(), 0.0)
+        self._best = best
+        self.ceilings: FloatArray = np.append(best.most * frame.lefts(), 0.0)
         self.forget()
 
     def forget(self) -> None:
         """Start without data."""
         frame = self.frame
         self.slots: dict[int, int] = {}
-        self.n_episodes = self._n_backed_up = 0
+        self.n_episodes = self._n_backed_up = self._n_best_seen = 0
+        self.tops = [self.ceilings] * (1 + self._has_budget)
         self._states: IntArray = np.zeros(_ROOM, dtype=np.int64)
         self._rewards: FloatArray = np.zeros((_ROOM, frame.n_actions))
         self.values: FloatArray = np.zeros((frame.horizon + 1, _ROOM))
@@ -188,23 +207,33 @@ class PathTable:
         """The states seen, by their numbers: (n,)."""
         return self._states[: len(self.slots)]
 
-    def tops(self, values: FloatArray) -> FloatArray:
-        """Return upper bounds on the values of all states at each stage, seen or not: (H+1,)."""
-        n = len(self.slots)
-        tops: FloatArray = self.ceilings if n < self.frame.n_states else values[:, :n].max(axis=1)
-        return tops
+    def _best_unseen(self) -> float:
+        """Return the largest unit reward of states that were not seen; −∞ if there are none."""
+        if len(self.slots) == self.frame.n_states:
+            return -np.inf
+        order = self._best.order
+        if not len(order):
+            return self._best.most
+        while int(order[self._n_best_seen]) in self.slots:
+            self._n_best_seen += 1
+        return float(self._best.rewards[order[self._n_best_seen]])
+
+    def _top(self, h: int, values: FloatArray, after: float, unseen: float) -> float:
+        """Return an upper bound on the values of all states at a stage; `after` is that of the next stage."""
+        bound = min(unseen + self.frame.discount * after, float(self.ceilings[h]))
+        return bound if bound >= self.ceilings[h] else max(bound, float(values[h, : len(self.slots)].max(initial=0.0)))
 
     @property
     def lows(self) -> FloatArray:
         """Lower bounds on the upper values of all states at each stage: (H+1,)."""
         n = len(self.slots)
-        unseen = np.append(self.frame.discount * self.ceilings[1:], 0.0)
+        unseen = np.append(self.frame.discount * self.tops[0][1:], 0.0)
         lows: FloatArray = self.values[:, :n].min(axis=1, initial=np.inf)
         return lows if n == self.frame.n_states else np.minimum(lows, unseen)
 
-    def initial_values(self, rewards: FloatArray) -> FloatArray:
-        """Return the values that states with rewards (k, A) start with: max_a r and what any later stage can earn."""
-        q = rewards + self.frame.discount * self.ceilings[1:, None, None]
+    def initial_values(self, rewards: FloatArray, *, is_tuned: bool = False) -> FloatArray:
+        """Return the values that states with rewards (k, A) start with: max_a r and what any later stage is worth."""
+        q = rewards + self.frame.discount * self.tops[is_tuned][1:, None, None]
         best: FloatArray = np.where(self._has_action, q, -np.inf).max(axis=2)
         return np.concatenate([np.minimum(best, self.ceilings[:-1, None]), np.zeros((1, len(rewards)))])
 
@@ -229,8 +258,8 @@ class PathTable:
             self.slots.update(zip(new, range(first, n), strict=True))
             self._states[first:n] = new
             self._rewards[first:n] = self._permitted_rewards(self._states[first:n])
-            for values in self._tables:
-                values[:, first:n] = self.initial_values(self._rewards[first:n])
+            for i, values in enumerate(self._tables):
+                values[:, first:n] = self.initial_values(self._rewards[first:n], is_tuned=i == 1)
         return np.array([self.slots[s] for s in states.tolist()], dtype=np.int64)
 
     def _permitted_rewards(self, states: IntArray) -> FloatArray:
@@ -278,7 +307,7 @@ class PathTable:
     def q(self, states: IntArray, stages: IntArray, *, is_tuned: bool = False) -> FloatArray:
         """Return the upper bounds on Q of some states, each at its stage, or Q of the tuned plan: (k,) → (k, A)."""
         values, rows = self.tuned if is_tuned else self.values, self._rows(self.numbers(states))
-        return self._q(self._permitted_rewards(states), rows, stages, values, self.tops(values), is_tuned=is_tuned)
+        return self._q(self._permitted_rewards(states), rows, stages, values, self.tops[is_tuned], is_tuned=is_tuned)
 
     def numbers(self, states: IntArray) -> IntArray:
         """Return the numbers of states, −1 of one that was never seen: (k,)."""
@@ -297,7 +326,7 @@ class PathTable:
         stages, gamma, n_actions = np.arange(len(states)), self.frame.discount, self.frame.n_actions
         rows = self._rows(self.numbers(states))
         at = stages * n_actions + actions
-        high, low = gamma * self.tops(self.values)[stages + 1], gamma * self.lows[stages + 1]
+        high, low = gamma * self.tops[0][stages + 1], gamma * self.lows[stages + 1]
         played = np.isin(rows.seen.ids, at)
         seen = rows.seen.only(rows.seen.ids[played])
         places = seen.ids // n_actions
@@ -339,8 +368,7 @@ class PathTable:
         self._n_backed_up += len(chosen)
         if self._n_backed_up >= len(self.slots):
             chosen, self._n_backed_up = np.arange(len(self.slots)), 0
-        for i, values in enumerate(self._tables):
-            self.back_up(chosen, values, is_tuned=i == 1)
+        self.tops = [self.back_up(chosen, values, is_tuned=i == 1) for i, values in enumerate(self._tables)]
 
     def _count(self, slots: IntArray, actions: IntArray, following: IntArray) -> None:
         """Count steps, and bring the radii of their pairs up to date."""
@@ -361,22 +389,23 @@ class PathTable:
         for pair, of_pair in zip(pairs, radii.T.tolist(), strict=True):
             pair.radii = tuple(of_pair)
 
-    def back_up(self, slots: IntArray, values: FloatArray, *, is_tuned: bool = False) -> None:
+    def back_up(self, slots: IntArray, values: FloatArray, *, is_tuned: bool = False) -> FloatArray:
         """Lower all stages of some states, given by their numbers (k,), to max_a Q; the last stage first.
 
         `values` (H+1, capacity) are those of the table, or a copy. Tuned values become max_a Q, also if that is larger.
+        Returns the new `tops` (H+1,).
         """
-        n, is_whole = len(self.slots), len(self.slots) == self.frame.n_states
+        unseen = self._best_unseen()
         slots = slots[self._states[slots] != self.frame.end_state]
         chunks = [slots[first : first + _CHUNK] for first in range(0, len(slots), _CHUNK)]
         each = [(chunk, self._rows(chunk), self._rewards[chunk]) for chunk in chunks]
         tops = self.ceilings.copy()
         for h in reversed(range(self.frame.horizon)):
-            if is_whole:
-                tops[h + 1] = values[h + 1, :n].max()
             for chunk, rows, rewards in each:
                 q = self._q(rewards, rows, np.full(len(chunk), h), values, tops, is_tuned=is_tuned).max(axis=1)
                 values[h, chunk] = np.minimum(self.ceilings[h] if is_tuned else values[h, chunk], q)
+            tops[h] = self._top(h, values, tops[h + 1], unseen)
+        return tops
 
     def swept(self) -> FloatArray:
         """Return the upper values after one more backup of all states seen: (H+1, capacity)."""
@@ -396,7 +425,7 @@ class PathTable:
         frame, n, gamma = self.frame, len(self.slots), self.frame.discount
         low = np.zeros((frame.horizon + 1, n))
         values, slots = self.tuned if is_tuned else self.values, np.arange(n)
-        tops = self.tops(values)
+        tops = self.tops[is_tuned]
         rows, rewards = self._rows(slots), self._rewards[:n]
         for h in reversed(range(frame.horizon)):
             actions = policy(self._q(rewards, rows, np.full(n, h), values, tops, is_tuned=is_tuned))
@@ -453,6 +482,11 @@ class PathTable:
         self.values[:, :n], self.tuned[:, : tuned.shape[1]] = values, tuned
         self.charged, self.earned = budget.tolist()
         self.n_episodes, self._n_backed_up = arrays["learned"].tolist()
+        unseen = self._best_unseen()
+        for i, one in enumerate(self._tables if self.n_episodes else ()):
+            self.tops[i] = self.ceilings.copy()
+            for h in reversed(range(self.frame.horizon)):
+                self.tops[i][h] = self._top(h, one, self.tops[i][h + 1], unseen)
         numbers, firsts = np.unique(pairs, return_index=True)
         lists = (np.split(array, firsts[1:]) for array in (following, times))
         for number, *of_pair in zip(numbers.tolist(), *lists, strict=False):  # without data there is one empty part

@@ -61,6 +61,8 @@ class PathPlayer(CompiledPlayer):
         self._start = _loops("path").PathStart(
             unit=unit.ravel(),
             ceilings=algorithm.tables[0].ceilings,
+            best=algorithm.best.rewards,
+            order=algorithm.best.order,
             states=states,
             weights=task.start[states],
             no_table=np.empty((3, 0)),
@@ -81,7 +83,7 @@ class PathPlayer(CompiledPlayer):
         ties = tie_weights(lowest_first(self._mdp.n_actions, 1), task.horizon)[0]
         for one in self._replicas:
             bounds, pays = np.zeros(2), algorithm.pays(*one.path.accounts.tolist())
-            names = ("values", "tops", "top_numbers", "lows")
+            names = ("values", "tops", "largest", "top_numbers", "lows")
             swept = one.path._replace(**{name: getattr(one.path, name).copy() for name in names})
             table = np.int64(loops.TUNED if pays else loops.VALUES)
             loops.certify_on_path(self._world, self._start, one.path, swept, one.law, one.kl, table, ties, bounds)
@@ -183,11 +185,14 @@ class PathPlayer(CompiledPlayer):
             keys=keys,
             numbers=numbers,
             states=np.append(state["states"], np.zeros(room - n, dtype=np.int64)),
-            sizes=np.append(n, state["learned"]),
+            sizes=np.array([n, *state["learned"].tolist(), 0]),
             values=values,
             tuned=tuned,
-            tops=np.full((2, horizon + 1), -1.0),
-            top_numbers=np.zeros((2, horizon + 1), dtype=np.int64),
+            tops=np.stack([table.tops[0], table.tops[-1]]),
+            largest=np.stack([one.max(axis=1, initial=-1.0) for one in (values[:, :n], tuned[:, :n])]),
+            top_numbers=np.stack(
+                [one[:, : max(n, 1)].argmax(axis=1) for one in (values, tuned if has_budget else values)]
+            ),
             lows=state["values"].min(axis=1, initial=np.inf),
             accounts=state["budget"].copy(),
             stamps=np.full(room, -1, dtype=np.int64),
@@ -229,7 +234,7 @@ class PathPlayer(CompiledPlayer):
             "pairs": pairs,
             "next": codes - pairs * room,
             "times": times,
-            "learned": one.path.sizes[1:].copy(),
+            "learned": one.path.sizes[1:3].copy(),
             "tuned": one.path.tuned[:, :n].copy(),
             "budget": one.path.accounts.copy(),
         }

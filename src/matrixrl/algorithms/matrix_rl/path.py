@@ -20,7 +20,7 @@ from matrixrl.archive import check_arrays
 from matrixrl.compilation import to_compile
 from matrixrl.core import Frame
 from matrixrl.core.greedy import greedy_actions, lowest_first, random_rankings, tie_weights
-from matrixrl.core.path import PathConfidence, PathRadii, PathTable
+from matrixrl.core.path import BestRewards, PathConfidence, PathRadii, PathTable
 from matrixrl.core.sets import LikelihoodSet
 from matrixrl.core.start import Start
 from matrixrl.features import OneHotPhi, OneHotPsi
@@ -32,6 +32,7 @@ from matrixrl.settings import Settings
 __all__ = ["PathMatrixRL", "PathPlan", "is_large", "why_not_on_path"]
 
 _CHUNK = 1 << 12  # states whose actions are computed together when a table is wanted
+_SORTED = 100_000  # states up to which they are sorted by their rewards; beyond, some are unseen and pay the most
 _LARGE = 100_000  # S·A·H from which `auto` plans on the path
 
 
@@ -123,7 +124,7 @@ class PathCertifier(Certifier):
             best = np.where(slots >= 0, high[0, slots], table.at(chosen.states, 0))
             worst = np.where(slots >= 0, low[0, slots] if n else 0.0, 0.0)
             least = float(low[0].min()) if n == algorithm.frame.n_states else 0.0
-            upper.append(chosen.mean(best, float(table.tops(table.values)[0]), sign=1.0))
+            upper.append(chosen.mean(best, float(table.tops[0][0]), sign=1.0))
             lower.append(chosen.mean(worst, least, sign=-1.0))
         task = algorithm.task
         own = task.to_own_unit(np.array(upper) + task.tail), task.to_own_unit(np.array(lower))
@@ -190,6 +191,7 @@ class PathMatrixRL(Algorithm):
 
     Attributes:
         confidence: Confidence set.
+        best: Largest rewards of states.
         revision: Number that is raised whenever NumPy changes the tables.
         frame: Horizon, sizes and allowed actions.
     """
@@ -227,10 +229,15 @@ class PathMatrixRL(Algorithm):
         self.confidence = PathConfidence(
             chosen, self.frame, delta=self.claims.model_delta, exploration=self.settings.exploration
         )
-        most = float(self._unit_rewards(task.reward.max()))
+        is_sorted = task.n_states <= _SORTED
+        self.best = BestRewards(
+            self._unit_rewards(task.reward.max(axis=1) if is_sorted else task.reward.max(keepdims=True)[0])
+        )
         radii = PathRadii(self.confidence)
         has_budget = self.settings.optimism_budget > 0.0
-        self._tables = [PathTable(self.frame, radii, self._rewards_at, most, has_budget=has_budget) for _ in self.seeds]
+        self._tables = [
+            PathTable(self.frame, radii, self._rewards_at, self.best, has_budget=has_budget) for _ in self.seeds
+        ]
         self._rewards = GivenRewards(self.problem, self.n_replicas, delta=self.claims.delta, known_reward=True)
 
     @property

@@ -28,10 +28,11 @@ class PathArrays(NamedTuple):
     keys: Any  # (M,) States in a hash table with open addressing, M a power of 2; -1 where there is none
     numbers: Any  # (M,) Their numbers
     states: Any  # (m,) The states seen, by their numbers
-    sizes: Any  # (3,) n, number of episodes that were learned from, states backed up since all of them were
+    sizes: Any  # (4,) n, episodes learned from, states backed up since all of them were, first states of `order` seen
     values: Any  # (H + 1, m) Upper values
     tuned: Any  # (H + 1, m) Values of the tuned plan; (H + 1, 0) without an optimism budget
-    tops: Any  # (2, H + 1) Largest upper and tuned value of a stage, once all states were seen
+    tops: Any  # (2, H + 1) Upper bounds on the upper and tuned values of all states
+    largest: Any  # (2, H + 1) Largest upper and tuned value of the states seen
     top_numbers: Any  # (2, H + 1) The states that have them
     lows: Any  # (H + 1,) Smallest upper value of the states seen
     accounts: Any  # (2,) Λ and Ω of the budget
@@ -43,6 +44,8 @@ class PathStart(NamedTuple):
 
     unit: Any  # (P,) Unit rewards of pairs a·S + s; −∞ if they are not allowed
     ceilings: Any  # (H + 1,) What can still be earned
+    best: Any  # (S,) Largest unit reward of each state, or (1,) of all of them
+    order: Any  # (S,) States in the order of these; (0,) if they are not sorted
     states: Any  # (k,) Possible first states
     weights: Any  # (k,) Their probabilities
     no_table: Any  # (3, 0) For `largest_mean`
@@ -69,12 +72,12 @@ def fill_index(states: Any, keys: Any, numbers: Any) -> None:
 
 
 @lean
-def _initial_value(world: Any, start: Any, state: int, h: int) -> float:
+def _initial_value(world: Any, start: Any, path: Any, table: int, state: int, h: int) -> float:
     """Return the value that a state starts with at a stage."""
     n_states, best = len(world.start), -np.inf
     for a in range(world.choices[h, 0], world.choices[h, 1]):
         best = max(best, start.unit[a * n_states + state])
-    return float(min(best + world.discount * start.ceilings[h + 1], start.ceilings[h]))
+    return float(min(best + world.discount * path.tops[table, h + 1], start.ceilings[h]))
 
 
 @lean
@@ -83,10 +86,10 @@ def _set(path: Any, h: int, number: int, value: float, table: int) -> None:
     if table == VALUES:
         value = min(path.values[h, number], value)
         path.values[h, number], path.lows[h] = value, min(path.lows[h], value)
-        return
-    path.tuned[h, number] = value
-    if value > path.tops[table, h]:
-        path.tops[table, h], path.top_numbers[table, h] = value, number
+    else:
+        path.tuned[h, number] = value
+    if value > path.largest[table, h]:
+        path.largest[table, h], path.top_numbers[table, h] = value, number
 
 
 @lean
@@ -102,27 +105,42 @@ def _see(world: Any, start: Any, path: Any, kl: Any, state: int) -> int:
     for a in range(n_actions):
         kl.most[0, 0, number * n_actions + a] = start.unit[a * n_states + state]
     for h in range(horizon):
-        value = _initial_value(world, start, state, h)
-        path.values[h, number], path.lows[h] = value, min(path.lows[h], value)
+        path.values[h, number] = np.inf
+        _set(path, h, number, _initial_value(world, start, path, np.int64(VALUES), state, h), np.int64(VALUES))
         if start.alpha > 0.0:
-            _set(path, h, number, value, np.int64(TUNED))
+            _set(path, h, number, _initial_value(world, start, path, np.int64(TUNED), state, h), np.int64(TUNED))
     return int(number)
 
 
 @lean
-def _top(path: Any, start: Any, h: int, table: int, is_whole: bool) -> float:
-    """Return an upper bound on the values of all states at a stage: what can still be earned until all were seen."""
-    if not is_whole:
-        return float(start.ceilings[h])
-    row = path.tuned[h] if table == TUNED else path.values[h]
-    tops, numbers = path.tops[table], path.top_numbers[table]
-    if row[numbers[h]] != tops[h]:  # the largest value is where it was, unless it fell
-        at = 0
-        for i in range(path.sizes[0]):
-            if row[i] > row[at]:
-                at = i
-        numbers[h], tops[h] = at, row[at]
-    return float(tops[h])
+def _best_unseen(start: Any, path: Any, n_states: int) -> float:
+    """Return the largest unit reward of states that were not seen; −∞ if there are none."""
+    if path.sizes[0] == n_states:
+        return -np.inf
+    if len(start.order) == 0:
+        return float(start.best[0])
+    state = start.order[path.sizes[3]]
+    while path.keys[_place(path.keys, state)] >= 0:
+        path.sizes[3] += 1
+        state = start.order[path.sizes[3]]
+    return float(start.best[state])
+
+
+@lean
+def _bound_stage(world: Any, start: Any, path: Any, table: int, h: int, unseen: float) -> None:
+    """Compute the upper bound on the values of all states at a stage from that of the next one."""
+    bound = min(unseen + world.discount * path.tops[table, h + 1], start.ceilings[h])
+    if bound < start.ceilings[h]:
+        row = path.tuned[h] if table == TUNED else path.values[h]
+        largest, numbers = path.largest[table], path.top_numbers[table]
+        if row[numbers[h]] != largest[h]:  # the largest value is where it was, unless it fell
+            at = 0
+            for i in range(path.sizes[0]):
+                if row[i] > row[at]:
+                    at = i
+            numbers[h], largest[h] = at, row[at]
+        bound = max(bound, largest[h])
+    path.tops[table, h] = bound
 
 
 @inlined
@@ -210,10 +228,10 @@ def _settle(
 ) -> None:
     """Add the width of the bounds of a played pair to Ω, and its gap to Λ in an episode of the tuned plan."""
     table = np.int64(VALUES)
-    weight, top = world.discount**h, _top(path, start, h + 1, table, is_whole)
+    weight, top = world.discount**h, path.tops[table, h + 1]
     low, row = path.lows[h + 1], path.values[h + 1]
     if not is_whole and h + 1 < len(start.lefts):
-        low = min(low, world.discount * start.ceilings[h + 2])
+        low = min(low, world.discount * path.tops[table, h + 2])
     if is_charged:
         q, _ = _q(law, kl, table, pair, row, top, world.discount, 0.0, -np.inf, gaps, start.no_table)
         path.accounts[0] += weight * max(min(path.values[h, number], best) - max(q, 0.0), 0.0)
@@ -231,12 +249,11 @@ def _act(
     table: int,
     number: int,
     h: int,
-    is_whole: bool,
     ties: Any,
     gaps: Any,
 ) -> tuple[int, float]:
     """Return the action of a state, given by its number, at a stage, and the largest Q."""
-    n_actions, top = len(ties), _top(path, start, h + 1, table, is_whole)
+    n_actions, top = len(ties), path.tops[table, h + 1]
     row = path.tuned[h + 1] if table == TUNED else path.values[h + 1]
     best, score, action = -np.inf, -np.inf, 0
     for a in range(world.choices[h, 0], world.choices[h, 1]):
@@ -254,11 +271,11 @@ def _back_up(
 ) -> None:
     """Back up all stages of n states, the last stage first; an action as good as an upper value ends its backup."""
     horizon, n_states = len(path.values) - 1, len(world.start)
-    n_actions, is_whole = len(start.unit) // n_states, path.sizes[0] == n_states
+    n_actions, unseen = len(start.unit) // n_states, _best_unseen(start, path, n_states)
     for j in range(n * n_actions):
         guess[j] = 0.0
     for h in range(horizon - 1, -1, -1):
-        top = _top(path, start, h + 1, table, is_whole)
+        top = path.tops[table, h + 1]
         row = path.tuned[h + 1] if table == TUNED else path.values[h + 1]
         for i in range(n):
             number = chosen[i]
@@ -273,6 +290,7 @@ def _back_up(
                 if best >= value:
                     break
             _set(path, h, number, min(value, best), table)
+        _bound_stage(world, start, path, table, h, unseen)
 
 
 @internal
@@ -281,17 +299,16 @@ def _fill_policy(
 ) -> None:
     """Fill in the actions (H, S) that all stages and states have."""
     horizon, n_states = policy.shape
-    is_whole = path.sizes[0] == n_states
     for h in range(horizon):
         for s in range(n_states):
             place = _place(path.keys, s)
             if path.keys[place] >= 0:
                 number = path.numbers[place]
-                policy[h, s], _ = _act(world, start, path, law, kl, table, number, h, is_whole, ties, gaps)
+                policy[h, s], _ = _act(world, start, path, law, kl, table, number, h, ties, gaps)
                 continue
             score = -np.inf
             for a in range(world.choices[h, 0], world.choices[h, 1]):
-                q = start.unit[a * n_states + s] + world.discount * _top(path, start, h + 1, table, is_whole)
+                q = start.unit[a * n_states + s] + world.discount * path.tops[table, h + 1]
                 if q + ties[a] > score:
                     score, policy[h, s] = q + ties[a], a
 
@@ -313,7 +330,7 @@ def certify_on_path(
             if path.states[i] == world.end_state:
                 low[h, i] = world.end_values[h]
                 continue
-            action, _ = _act(world, start, path, law, kl, table, i, h, is_whole, ties, gaps)
+            action, _ = _act(world, start, path, law, kl, table, i, h, ties, gaps)
             pair = i * n_actions + action
             worth = kl.most[0, 0, pair] + world.discount * _mean(start, law, kl, pair, low[h + 1], -1.0, least, gaps)
             low[h, i] = min(max(worth, 0.0), start.ceilings[h])
@@ -323,7 +340,7 @@ def certify_on_path(
             bounds[0] += start.weights[k] * low[0, path.numbers[place]]
             bounds[1] += start.weights[k] * swept.values[0, path.numbers[place]]
         else:
-            bounds[1] += start.weights[k] * _initial_value(world, start, start.states[k], 0)
+            bounds[1] += start.weights[k] * _initial_value(world, start, path, np.int64(VALUES), start.states[k], 0)
 
 
 @compiled
@@ -384,15 +401,15 @@ def play_on_path(
             if path.keys[place] >= 0:
                 upper += start.weights[k] * path.values[0, path.numbers[place]]
             else:
-                upper += start.weights[k] * _initial_value(world, start, start.states[k], 0)
+                upper += start.weights[k] * _initial_value(world, start, path, np.int64(VALUES), start.states[k], 0)
         played.upper[b, i] = upper
         states[0] = _invert(world.start_cdf, 0, n_states, uniforms[i, 0])
         numbers[0] = _see(world, start, path, kl, states[0])
         for h in range(horizon):
             number = numbers[h]
-            actions[h], best = _act(world, start, path, law, kl, values_table, number, h, is_whole, ties[i], gaps)
+            actions[h], best = _act(world, start, path, law, kl, values_table, number, h, ties[i], gaps)
             if pays:
-                actions[h], _ = _act(world, start, path, law, kl, table, number, h, is_whole, ties[i], gaps)
+                actions[h], _ = _act(world, start, path, law, kl, table, number, h, ties[i], gaps)
             if states[h] != world.end_state:
                 if start.alpha > 0.0:
                     of_actions = number * n_actions + actions[h]

@@ -28,7 +28,7 @@ REGRET = (
     ("deep-sea", {"size": 10}, 1000),
     ("random", {"n_states": 20}, 3000),
     ("random", {"n_states": 100}, 3000),
-    ("random", {"n_states": 1000}, 3000),
+    ("random", {"n_states": 1000}, 500),
 )
 SIZES = (10, 30, 100, 300, 1000, 10_000, 100_000)
 SHAPE = {"n_actions": 4, "n_successors": 5, "horizon": 20}

@@ -351,6 +351,11 @@ def test_auto_plans_on_the_path_where_it_is_large_and_served():
         assert MatrixRL(task, planner="auto", **settings).settings.planner == chosen
 
 
+def test_an_agent_has_no_compiled_steps_on_the_path():
+    with pytest.raises(InvalidInput, match="compiled must be left out for an agent with planner='path'"):
+        MatrixRL("river-swim", planner="path", compiled=True)
+
+
 def test_other_features_and_names_are_refused():
     with pytest.raises(InvalidInput, match="planner must be 'sweep' with doubling"):
         Agent("river-swim", "doubling-matrix-rl", planner="path")

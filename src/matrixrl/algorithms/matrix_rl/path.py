@@ -17,6 +17,7 @@ from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.archive import check_arrays
+from matrixrl.checks import fail
 from matrixrl.compilation import to_compile
 from matrixrl.core import Frame
 from matrixrl.core.greedy import greedy_actions, lowest_first, random_rankings, tie_weights
@@ -358,11 +359,18 @@ class PathMatrixRL(Algorithm):
         return Start("", states, self.task.start[states])
 
     def use_compiled(self, wanted: bool | None, n_episodes: int | None = None) -> None:
-        """Choose between compiled and NumPy episodes; they differ in the rounding of sums only."""
+        """Choose between compiled and NumPy episodes; they differ in the rounding of sums only.
+
+        Episodes are compiled as a whole where P is simulated, which tells the number of episodes; an agent uses NumPy.
+        """
+        if wanted and n_episodes is None:
+            fail(
+                "compiled", "must be left out for an agent with planner='path'", wanted, "run_seeds compiles episodes."
+            )
         self.compiled = wanted
-        if n_episodes is not None or wanted is not None:
+        if n_episodes is not None:
             # with NumPy an episode takes about 20 µs for each stage of a state that it played
-            total = max(self.episode, self.settings.n_episodes or 0, n_episodes or 0)
+            total = max(self.episode, n_episodes)
             size = self.task.horizon * self.task.n_actions
             self.compiled = to_compile(wanted, n_episodes=total * 8, horizon=self.task.horizon, n_pairs=size)
 

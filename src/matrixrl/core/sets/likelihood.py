@@ -107,7 +107,7 @@ class LikelihoodConfidence:
 
     @cached_property
     def n_targets(self) -> tuple[int, int]:
-        """Number of pairs of a group and a function that β₁ holds for: on one fixed optimal policy, and for all actions.
+        """Numbers of pairs of a group and a function that β₁ holds for: of one optimal policy, and of all actions.
 
         At a stage a policy uses at most one group for each state. The functions are V*_2 … V*_H, or r + V*_2 …
         r + V*_{H+1} if r is learned.

@@ -44,6 +44,8 @@ class MatrixRL(Agent):
         explore_for: Play to earn ("regret"), or to certify a policy with few episodes ("certificate").
         switch_growth: κ: plan again only when det A_n, or the visits of some pair, grew by 1 + κ since the last plan;
             0 plans every episode. The proven bound on regret grows by √(1 + κ) at most.
+        planner: Back up all states before an episode ("sweep"), or those that it plays ("path"), whose time and memory
+            do not depend on the number of states; "auto" takes "path" for large problems that it serves.
         n_episodes: Number of episodes N, if known in advance; only the theorem's radius uses it.
         env_settings, seed, compiled, keep_log, late_episodes, trust_code: As in `Agent`.
         more: Options of the problem (phi, psi, reward, horizon, allowed, …; `ProblemOptions`) and settings of balls
@@ -71,6 +73,7 @@ class MatrixRL(Agent):
         ties: str | None = None,
         explore_for: str | None = None,
         switch_growth: float | None = None,
+        planner: str | None = None,
         n_episodes: int | None = None,
         env_settings: dict[str, Any] | None = None,
         seed: int | None = None,

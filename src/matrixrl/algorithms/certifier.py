@@ -33,7 +33,12 @@ class Certifier:
     @purpose.setter
     def purpose(self, purpose: str) -> None:
         rule = f"must be left out for {self._algorithm.name} on this problem"
-        fail("explore_for", rule, repr(purpose), "Use MatrixRL with numbered states and without columns.")
+        fail(
+            "explore_for",
+            rule,
+            repr(purpose),
+            "Use MatrixRL with numbered states, without columns and with planner='sweep'.",
+        )
 
     def certify(self, plan: Any, start: Start | None = None) -> Bounds:
         """Bound V*(s0) from above and the value of a plan's policy from below.
@@ -101,5 +106,5 @@ class Certifier:
     def _refuse(self, what: str) -> NoReturn:
         raise ProtocolError(
             f"{self._algorithm.name} has no {what} on this problem; matrix-rl and kernel-matrix-rl have, on numbered "
-            "states and without sampled columns"
+            "states, without sampled columns and with planner='sweep'"
         )

@@ -84,6 +84,7 @@ class RunOptions(KernelOptions, total=False):
     delta: float | None
     known_reward: bool | None
     switch_growth: float | None
+    planner: str | None
     keep_data: bool | None
     length_scale: float | None
     points: FloatArray | None

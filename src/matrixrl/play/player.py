@@ -100,7 +100,7 @@ class CompiledPlayer:
     """
 
     def __init__(
-        self, mdp: FiniteMDP, algorithm: UCMatrixRL, regret: tuple[float, int] | None, *, certify: bool = False
+        self, mdp: FiniteMDP, algorithm: Any, regret: tuple[float, int] | None, *, certify: bool = False
     ) -> None:
         self._mdp, self._algorithm, self._certify = mdp, algorithm, certify
         self._prefers = algorithm.settings.ties == "estimate"
@@ -134,7 +134,7 @@ class CompiledPlayer:
         ranks = np.stack([rng.permuted(ranking, axis=1) for rng in ties])
         uniforms = np.stack([rng.random((count, self._mdp.draws_per_episode)) for rng in streams])
         played = self._run(ranks, uniforms, certifies=self._certify)
-        for rng, state, used in zip(ties, before, self._kept.n_plans, strict=True):
+        for rng, state, used in zip(ties, before, self._plans_made(count), strict=True):
             if used < count:  # rankings are drawn for plans only
                 rng.bit_generator.state = state
                 rng.permuted(ranking[:used], axis=1)
@@ -148,6 +148,12 @@ class CompiledPlayer:
             alarms=np.zeros(played.upper.shape, dtype=np.bool_),
             certified=self._certified(played),
         )
+
+    def _plans_made(self, count: int) -> IntArray:
+        """Return the number of plans that each replica made in so many episodes."""
+        del count
+        made: IntArray = self._kept.n_plans
+        return made
 
     def certify_advice(self) -> tuple[FloatArray, FloatArray]:
         """Return, for each replica, upper and lower bound of the policy that all data advise: each (B,)."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL
 from matrixrl.algorithms.finite import permitted
+from matrixrl.algorithms.matrix_rl.path import PathMatrixRL
 from matrixrl.certificates import Certificate
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.core.start import Start
@@ -20,6 +21,7 @@ from matrixrl.play.arguments import RunOptions, read_arguments, split_options
 from matrixrl.play.engine import Engine
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.monitor import EpisodeMonitor
+from matrixrl.play.path_player import PathPlayer
 from matrixrl.play.player import CompiledPlayer, why_not_compiled
 from matrixrl.play.results import Chunk, RunResult, Series, join_results
 from matrixrl.play.rollout import EnvWorld, Finished, TableWorld
@@ -140,7 +142,7 @@ class Simulation:
         self._chunk = 1
         self._monitor: EpisodeMonitor | None = None
         self._started = 0.0
-        self._is_prepared = not (isinstance(self.algorithm, UCMatrixRL) and self.algorithm.compiled)
+        self._is_prepared = not (isinstance(self.algorithm, (UCMatrixRL, PathMatrixRL)) and self.algorithm.compiled)
 
     @property
     def agent(self) -> str:
@@ -241,6 +243,8 @@ class Simulation:
         """Choose between compiled and NumPy plans; return the player of whole compiled episodes, where they fit."""
         algorithm, mdp = self.algorithm, self.problem.mdp
         algorithm.use_compiled(wanted, self.total)
+        if isinstance(algorithm, PathMatrixRL) and algorithm.compiled and mdp is not None and not self.certify:
+            return PathPlayer.of(mdp, algorithm, self.optimal_value, self.engine.regret_every)
         if not isinstance(algorithm, UCMatrixRL) or not algorithm.compiled or mdp is None:
             return None
         if why_not_compiled(mdp, algorithm, self.total) is not None:

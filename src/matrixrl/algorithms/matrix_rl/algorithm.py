@@ -119,10 +119,18 @@ class UCMatrixRL(FiniteAlgorithm):
         if problem.task.dynamics is not None and (chosen.settings.columns or not chosen.settings.is_likelihood):
             rule = f"must be a likelihood set for known dynamics, without columns, of {self.name}"
             fail("set", rule, repr(chosen.settings.set), "Use MatrixRL with its default, or set='likelihood'.")
+        if chosen.settings.planner == "auto":
+            from matrixrl.algorithms.matrix_rl.path import is_large, why_not_on_path
+
+            serves = why_not_on_path(chosen, chosen.settings, problem) is None
+            on_path = serves and is_large(problem.finite_task)
+            chosen.settings = replace(chosen.settings, planner="path" if on_path else "sweep")
         return chosen
 
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Start on all states, or on sampled columns where settings or problem ask for them."""
+        """Start on all states, on the path, or on sampled columns, where settings or problem ask for them."""
+        if self.settings.planner == "path":
+            return self._started_on_path(problem, seeds)
         if self.settings.columns is None and problem.kind != "functional":
             return super()._started(problem, seeds)
         if is_plug_in(type(self)):
@@ -135,6 +143,18 @@ class UCMatrixRL(FiniteAlgorithm):
         sampled = SampledMatrixRL()
         sampled.name, sampled.settings, sampled.made_with = self.name, settings, self._make_recipe()
         return sampled._started(problem, seeds)
+
+    def _started_on_path(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Start with upper values of the states seen alone."""
+        from matrixrl.algorithms.matrix_rl.path import PathMatrixRL, why_not_on_path
+
+        settings, reason = copy.copy(self.settings), why_not_on_path(self, self.settings, problem)
+        if reason is not None:
+            fail("planner", "must be 'sweep' here", f"'path' with {reason}", "Leave planner='path' out, or the other.")
+        settings.replace_value("switch_growth", 0.0)  # of the preset: no plan is kept
+        on_path = PathMatrixRL()
+        on_path.name, on_path.settings, on_path.made_with = self.name, settings, self._make_recipe()
+        return on_path._started(problem, seeds)
 
     def begin(self) -> None:
         """Start without data and without a plan."""

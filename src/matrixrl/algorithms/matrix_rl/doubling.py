@@ -29,7 +29,9 @@ class DoublingSettings(MatrixRLSettings):
     )
 
     def check_together(self) -> None:
-        """Refuse sampled columns."""
+        """Refuse sampled columns, and planning on the path."""
+        if self.planner != "sweep":
+            fail("planner", "must be 'sweep' with doubling", repr(self.planner), "Leave it out.")
         super().check_together()
         if self.columns is not None:
             fail("columns", "must be left out with doubling", self.columns, "Leave it out.")

@@ -20,6 +20,7 @@ from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 __all__ = ["GivenRewards", "RewardWatch"]
 
 _NAMES = ("given_codes", "given_data", "given_refuted")
+_ROOM = 64  # pairs that the first data have room for
 _COLUMNS = 2 + N_BETS  # visits, sum of unit rewards, gains of the bets
 
 
@@ -49,9 +50,10 @@ class GivenRewards:
         self.is_on = self._has_rewards and problem.mdp is None and may_watch
         self.refuted: IntArray = np.full(n_replicas, -1, dtype=np.int64)
         self._replica = np.arange(n_replicas)[:, None]
-        self._given: FloatArray = np.empty(0)
-        self._data: FloatArray = np.empty((n_replicas, 0, _COLUMNS))
-        """(B, P, 2 + N_BETS) Visits, sums and gains of each pair; empty before the first reward."""
+        self._rows: dict[int, int] = {}
+        """Row of each pair that was visited, b·P + pair, in `_data`."""
+        self._data: FloatArray = np.zeros((_ROOM, _COLUMNS))
+        """(n, 2 + N_BETS) Visits, sums and gains of the pairs that were visited, with room for more."""
 
     @property
     def _task(self) -> Task:
@@ -71,23 +73,30 @@ class GivenRewards:
         """Add the rewards of an episode in each replica and compare those pairs with what was given."""
         if not self.is_on:
             return
-        self._allocate()
-        rows = self._replica, np.asarray(steps.actions, dtype=np.int64) * self._task.n_states + steps.states
-        given, taken = self._given[rows[1]], steps.weights > 0.0
-        unit = np.clip((steps.rewards - self._task.reward_range[0]) / self._task.unit, 0.0, 1.0)
+        actions, taken = np.asarray(steps.actions, dtype=np.int64), steps.weights > 0.0
+        pairs = actions * self._task.n_states + steps.states
+        rows = self._rows_of(self._replica * self._n_pairs + pairs)
+        given, unit = self._unit(self._task.reward[steps.states, actions]), self._unit(steps.rewards)
         new = np.concatenate([np.ones((*unit.shape, 1)), unit[..., None], log_bets(unit, given)], axis=-1)
         np.add.at(self._data, rows, new * steps.weights[..., None])
         data = self._data[rows]
         evidence = log_evidence(np.where(taken, data[..., 0], 1.0), data[..., 1], data[..., 2:], given)
         found = taken & (evidence > math.log(self._n_pairs / self._delta))  # each pair has its part of δ
         if found.any():
-            first = np.take_along_axis(rows[1], found.argmax(axis=1)[:, None], axis=1)[:, 0]
+            first = np.take_along_axis(pairs, found.argmax(axis=1)[:, None], axis=1)[:, 0]
             self.refuted = np.where(found.any(axis=1) & ~self.alarm, first, self.refuted)
 
-    def _allocate(self) -> None:
-        if not self._given.size:
-            self._given = np.clip(self._task.unit_reward.T.ravel(), 0.0, 1.0)
-            self._data = np.zeros((len(self.refuted), self._n_pairs, _COLUMNS))
+    def _unit(self, rewards: FloatArray) -> FloatArray:
+        unit: FloatArray = np.clip((rewards - self._task.reward_range[0]) / self._task.unit, 0.0, 1.0)
+        return unit
+
+    def _rows_of(self, codes: IntArray) -> IntArray:
+        """Return the rows of pairs b·P + pair (B, T), of which new ones get the next rows."""
+        rows = [self._rows.setdefault(code, len(self._rows)) for code in codes.ravel().tolist()]
+        more = len(self._rows) - len(self._data)
+        if more > 0:
+            self._data = np.append(self._data, np.zeros((more + len(self._data), _COLUMNS)), axis=0)
+        return np.array(rows, dtype=np.int64).reshape(codes.shape)
 
     def words(self) -> str | None:
         """Return why nothing is proven any more; None if no given reward was refuted."""
@@ -96,7 +105,7 @@ class GivenRewards:
             return None
         b, pair = int(replicas[0]), int(self.refuted[replicas[0]])
         action, state = divmod(pair, self._task.n_states)
-        visits, paid = self._data[b, pair, :2].tolist()
+        visits, paid = self._data[self._rows[b * self._n_pairs + pair], :2].tolist()
         mean = self._task.reward_range[0] + self._task.unit * paid / visits
         return (
             f"the given rewards are refuted: pair (state {self._problem.shown_state(state)}, action "
@@ -108,9 +117,9 @@ class GivenRewards:
         """Return the pairs with data (n,), their data (n, 2 + N_BETS) and what was refuted (B,), for saving."""
         if not self._has_rewards:
             return {}
-        flat = self._data.reshape(-1, _COLUMNS)
-        codes = np.flatnonzero(flat[:, 0])
-        return dict(zip(_NAMES, (codes, flat[codes], self.refuted), strict=True))
+        known = [(code, row) for code, row in sorted(self._rows.items()) if self._data[row, 0]]
+        codes, rows = np.array(known, dtype=np.int64).reshape(-1, 2).T
+        return dict(zip(_NAMES, (codes.copy(), self._data[rows], self.refuted), strict=True))
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `state_dict` returned."""
@@ -123,10 +132,8 @@ class GivenRewards:
         if not (refuted < self._n_pairs).all():
             raise InvalidInput("given_refuted must be pairs of this problem")
         self.refuted = refuted.copy()
-        self._given, self._data = np.empty(0), np.empty((len(refuted), 0, _COLUMNS))
-        if len(codes):
-            self._allocate()
-            self._data.reshape(-1, _COLUMNS)[codes] = data
+        self._rows, self._data = {}, np.zeros((_ROOM, _COLUMNS))
+        self._data[self._rows_of(codes)] = data
 
 
 class RewardWatch:

@@ -22,6 +22,7 @@ __all__ = ["PRESETS", "MatrixRLSettings"]
 COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("auto", "random", "estimate")
 EXPLORE_FOR = ("regret", "certificate")
+PLANNERS = ("auto", "sweep", "path")
 
 TIGHTEST = "tightest"
 """Name of the set that is chosen for the features at hand."""
@@ -136,6 +137,13 @@ class MatrixRLSettings(Settings):
         "κ: plan again only when det A_n grew by 1 + κ since the last plan; 0 plans every episode.",
         real(high=1e6, remedy="0 plans every episode; try 0.5."),
     )
+    planner: str = setting(
+        "sweep",
+        "Back up all states before an episode (sweep), or the states that an episode plays, while and after it is "
+        "played (path): its time and memory do not depend on the number of states. path needs one-hot features, known "
+        "rewards and a proven radius; auto takes it there from S·A·H = 100,000 on.",
+        one_of(PLANNERS),
+    )
     columns: int | None = setting(
         None,
         "m: plan with m sampled columns of Ψᵀ instead of all S, and evaluate Q only where needed. Fewer than S columns "
@@ -167,7 +175,7 @@ class MatrixRLSettings(Settings):
             InvalidInput: `beta` or `c` is given with a radius that does not use it.
         """
         made = super().resolve(given)
-        changed = made._changed(OF_BALLS)
+        changed = made.changed(OF_BALLS)
         if not made.is_likelihood and not (isinstance(made.set, MatrixSet) and "radius" in vars(made.set)):
             for name, (kind, user) in _OF_RADII.items():
                 if name in changed and not (isinstance(made.radius, str) and issubclass(RADII[made.radius], kind)):
@@ -178,12 +186,12 @@ class MatrixRLSettings(Settings):
 
     def play_without_budget(self, where: str) -> None:
         """Play the optimistic plan where bounds are estimates, which can pay for nothing; refuse an own budget."""
-        if self._changed(["optimism_budget"]) and self.optimism_budget > 0.0:
+        if self.changed(["optimism_budget"]) and self.optimism_budget > 0.0:
             rule = f"must be 0 with {where}, whose bounds are estimates"
             fail("optimism_budget", rule, self.optimism_budget, 'Use preset="optimistic" or "tuned".')
         self.replace_value("optimism_budget", 0.0)
 
-    def _changed(self, names: Iterable[str]) -> list[str]:
+    def changed(self, names: Iterable[str]) -> list[str]:
         """Return which settings are not those of the preset."""
         defaults: dict[str, Any] = {f.name: f.default for f in fields(self)} | dict(self.PRESETS[self.preset])
         return [name for name in names if getattr(self, name) != defaults[name]]
@@ -252,7 +260,7 @@ class MatrixRLSettings(Settings):
 
     def _refuse(self, names: Iterable[str], rule: str) -> None:
         """Refuse settings that are not those of the preset, so that none is ignored."""
-        for name in self._changed(names):
+        for name in self.changed(names):
             fail(name, rule, repr(getattr(self, name)), "Leave it out; exploration=… scales the set.")
 
     def make_radius(self) -> Radius:

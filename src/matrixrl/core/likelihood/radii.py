@@ -17,6 +17,7 @@ from matrixrl.records import FloatArray, IntArray
 __all__ = [
     "NO_BET_SHARE",
     "TOP_SHARE",
+    "SupportPriors",
     "dirichlet_excess",
     "log_bet_gain",
     "log_marginal",
@@ -35,6 +36,7 @@ _REST = 1.0 - TOP_SHARE - NO_BET_SHARE
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _CHUNK = 1 << 20  # terms that are summed together
+_LARGEST_SUPPORT = 100_000
 
 
 def log_mixture_gain(n: FloatArray | float) -> FloatArray:
@@ -73,20 +75,49 @@ def top_beta(log_events: float) -> float:
     return log_events - math.log(TOP_SHARE)
 
 
-def dirichlet_excess(seen: SeenRows, n_outcomes: int) -> FloatArray:
+def dirichlet_excess(seen: SeenRows, n_outcomes: int, priors: SupportPriors | None = None) -> FloatArray:
     """Return Σ c ln(c/n) − ln m(c) of each row: by how much p̂ is more likely than a mixture of Dirichlet(½) laws.
 
-    β_D is this number plus ln(number of rows / δ): KL(p̂‖P) <= β_D/n for all n at once.
+    β_D is this number plus ln(number of rows / δ): KL(p̂‖P) <= β_D/n for all n at once. `priors` keeps what was
+    computed before, for few rows at a time.
     """
-    return seen.sums(seen.times * np.log(seen.shares)) - log_marginal(seen, n_outcomes)
+    return seen.sums(seen.times * np.log(seen.shares)) - log_marginal(seen, n_outcomes, priors)
 
 
-def log_marginal(seen: SeenRows, n_outcomes: int) -> FloatArray:
+def log_marginal(seen: SeenRows, n_outcomes: int, priors: SupportPriors | None = None) -> FloatArray:
     """Return ln m(c), the log probability of the sequence of outcomes of each row under the mixture: (R,)."""
     of_counts = seen.sums(gammaln(seen.times + 0.5) - _HALF_LOG_PI)
+    if priors is not None:
+        return of_counts + priors.read(seen.totals, seen.lengths)
     # Many rows have the same two numbers, after a long log most of them.
     different, places = np.unique(seen.totals + 1j * seen.lengths, return_inverse=True)
     return of_counts + log_support_prior(different.real, different.imag.astype(np.int64), n_outcomes)[places]
+
+
+class SupportPriors:
+    """`log_support_prior` of the pairs (n, k₀) that were asked for, each of which is computed once.
+
+    Supports of more than 10⁵ + k₀ states are left out of the mixture: with fewer states it is the same, and with more
+    it is a smaller number, which can only make a radius larger.
+
+    >>> float(SupportPriors(3).read(np.array([2.0]), np.array([1]))[0].round(6)) == float(
+    ...     log_support_prior(np.array([2.0]), np.array([1]), 3)[0].round(6)
+    ... )
+    True
+    """
+
+    def __init__(self, n_outcomes: int) -> None:
+        self._n_outcomes = n_outcomes
+        self._known: dict[tuple[float, int], float] = {}
+
+    def read(self, n: FloatArray, k0: IntArray) -> FloatArray:
+        """Return the numbers for some n and k₀ (R,)."""
+        asked = list(zip(n.tolist(), k0.tolist(), strict=True))
+        for one in asked:
+            if one not in self._known:
+                most, at = min(self._n_outcomes, _LARGEST_SUPPORT + one[1]), (np.array([one[0]]), np.array([one[1]]))
+                self._known[one] = float(_support_priors(*at, self._n_outcomes, most)[0])
+        return np.array([self._known[one] for one in asked])
 
 
 def log_shared_law_ratio(seen_pairs: SeenRows, groups: IntArray, seen: SeenRows, n_outcomes: int) -> FloatArray:
@@ -106,12 +137,12 @@ def log_support_prior(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArra
     return _support_priors(n[places], k0[places], n_outcomes)[inverse]
 
 
-def _support_priors(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArray:
-    """Return what `log_support_prior` does, one row after the other."""
-    k = np.arange(1, n_outcomes + 1, dtype=np.float64)
+def _support_priors(n: FloatArray, k0: IntArray, n_outcomes: int, largest: int | None = None) -> FloatArray:
+    """Return what `log_support_prior` does, one row after the other, from supports of at most so many outcomes."""
+    k = np.arange(1, (n_outcomes if largest is None else largest) + 1, dtype=np.float64)
     of_k = math.log1p(1.0 / n_outcomes) - np.log(k) - np.log1p(k) + gammaln(k + 1.0) + gammaln(0.5 * k)
     result = np.empty(len(n))
-    rows = max(1, _CHUNK // n_outcomes)
+    rows = max(1, _CHUNK // len(k))
     for first in range(0, len(n), rows):
         here = slice(first, first + rows)
         seen, total = k0[here, None].astype(np.float64), n[here, None]

@@ -179,6 +179,9 @@ class KnownDynamics(Task):
     (1, (-4.0, 12.0), (0, 10.0, False))
     """
 
+    states: Codec
+    actions: Codec
+
     def __init__(
         self,
         step: Callable[..., Any],
@@ -209,21 +212,20 @@ class KnownDynamics(Task):
             _space("n_states", n_states, "states", states),
             _space("n_actions", n_actions, "actions", actions),
         )
-        self.states: Codec = codec_of("observation", self.gym_spaces[0])
-        self.actions: Codec = codec_of("action", self.gym_spaces[1])
+        own_states, own_actions = codec_of("observation", self.gym_spaces[0]), codec_of("action", self.gym_spaces[1])
         self.env = env
         values = _outcomes(outcomes)
-        n, width = self.states.size, self.actions.size
+        n, width = own_states.size, own_actions.size
         mask = None
         if allowed is not None:
-            mask = read_masks(allowed, n, Stages.one(1, width), states=self.states, actions=self.actions)
+            mask = read_masks(allowed, n, Stages.one(1, width), states=own_states, actions=own_actions)
         a, s = np.nonzero(np.ones((width, n), dtype=np.bool_) if mask is None else mask.T)
         pairs = a, s
-        tables = tabulate(step, pairs, values, self.states, self.actions, vectorized=vectorized)
-        of_pairs = _laws(laws, pairs, self.states, self.actions, vectorized=vectorized)
+        tables = tabulate(step, pairs, values, own_states, own_actions, vectorized=vectorized)
+        of_pairs = _laws(laws, pairs, own_states, own_actions, vectorized=vectorized)
         may_terminate = bool(tables.ended.any())
         if start is not None or law is not None:
-            start = read_start(0 if start is None else start, self.states)
+            start = read_start(0 if start is None else start, own_states)
         super().__init__(
             None,
             horizon,
@@ -236,6 +238,7 @@ class KnownDynamics(Task):
             discount=discount,
             accuracy=accuracy,
         )
+        self.states, self.actions = own_states, own_actions
         low, high = self.reward_range
         outside = (tables.rewards < low) | (tables.rewards > high)
         if outside.any():

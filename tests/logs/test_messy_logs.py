@@ -304,7 +304,7 @@ def test_an_empty_cell(role, empty, tmp_path):
         assert dropped.plan.selection == "a log without 1 episode that had empty cells"
         cut = read_log(form, problem(), missing="cut_episode", first_step=0)
         assert cut.steps.rewards.tolist() == ([] if role == "step" else [0.5]) + [0.0, 2.0, 1.0]
-        assert (cut.plan.selection is None) == (role in ("state", "action"))
+        assert (cut.plan.selection is None) == (role in ("state", "action"))  # a row after the first one
         place = "line 3" if isinstance(form, Path) else "row 1 (counted from 0)"
         assert f"1 episode cut before a row with an empty cell, such as {place}" in cut.plan.notes
 
@@ -386,6 +386,15 @@ def test_the_proof_after_empty_cells():
         agent, learned = told(missing, **columns)
         assert bool(agent.guarantee) == bool(learned.certificates) == bool(agent.certificate().guarantee) == holds
         assert ("no proof" in str(agent)) == ("no proof" in str(learned.plan)) == (not holds)
+
+
+@pytest.mark.parametrize("start", [None, 0])
+def test_an_episode_without_its_first_step_may_be_missing_for_its_first_state(start):
+    agent = MatrixRL(Task(np.zeros((5, 3)), 3, start=start), known_reward=False, seed=0)
+    log = rows(reward=[1] * 6, state=[0, 1, 2, 0, 0, 1], action=[0, 1, 2, None, 1, 2])
+    plan = agent.learn_from(log, missing="cut_episode", verbose=False).plan
+    assert (plan.selection is None) == bool(agent.certificate().guarantee) == (start is not None)
+    assert plan.n_episodes == 1
 
 
 def test_print_says_what_was_learned(tmp_path):

@@ -98,8 +98,8 @@ def learn_from(
             between stages or no start is declared, as first states are estimated then.
         missing: What is done about empty cells: "error" refuses the log; "drop_episode" leaves out their episodes,
             which withdraws the proof; "cut_episode" keeps the steps before the first row with one, which keeps the
-            proof if the state or the action of that row is empty, and withdraws it if only its outcome is. Next states
-            may be empty anyway.
+            proof if the state or the action of that row is empty, and withdraws it if only its outcome is, or if it is
+            the first row and no start is declared. Next states may be empty anyway.
         separator: Character between the cells of a CSV file: a comma, a semicolon, a tab or a bar; found from the
             header if None.
         decimal: Decimal character of numbers that are text, "." or ","; found from the cells if None.

@@ -240,8 +240,10 @@ class LogRows:
         first = np.flatnonzero(incomplete & (before == 0))
         if not len(first):
             return None
-        outcome = self._empty["step"][first] if "step" in self._empty else np.zeros(len(first), dtype=np.bool_)
+        # Which first states are counted must not depend on them either, where they are estimated.
+        outcome = ~self.follows[first] & self._starts_are_estimated
         outcome |= ~(self._empty["state"] | self._empty["action"])[first]
+        outcome |= self._empty["step"][first] if "step" in self._empty else False
         self.n_incomplete = len(first)
         count = f"{len(first):,} episode{'s' * (len(first) != 1)}"
         where = self.source.place(int(self.order[first].min()))
@@ -252,7 +254,7 @@ class LogRows:
         else:
             kept = (before == 0) & ~incomplete
             self.notes.append(f"{count} cut before a row with an empty cell, such as {where}")
-            where = "before a row without its reward, next state, flag or step"
+            where = "before a row without its reward, next state, flag, step or counted first state"
             words = f"a log with {count} cut, {int(outcome.sum()):,} of them {where}"
             # The state of a row that is cut is the next state of the row before it.
             ends = first[self.follows[first] & ~self._empty["state"][first] & ~self.has_next[first - 1]]
@@ -383,8 +385,11 @@ class LogRows:
         """Return why it matters whether a row is the first of its episode, in words; None if it does not."""
         if self.problem.task.is_staged:
             return "laws differ between stages"
-        is_estimated = self.problem.kind == "finite" and not self.problem.task.start_is_declared
-        return "first states are estimated from the log" if is_estimated else None
+        return "first states are estimated from the log" if self._starts_are_estimated else None
+
+    @property
+    def _starts_are_estimated(self) -> bool:
+        return self.problem.kind == "finite" and not self.problem.task.start_is_declared
 
     def _check_chain(self) -> None:
         """Refuse rows after the end of an episode, and steps that do not begin where the one before ended."""

@@ -336,7 +336,7 @@ def _is_date(cell: object) -> bool:
     return isinstance(cell, (date, np.datetime64))
 
 
-def _date_of(cell: Any, month_first: bool) -> tuple[np.datetime64, bool] | None:
+def _date_of(cell: Any, month_first: bool) -> tuple[Any, bool] | None:
     """Return a date, in UTC if it has a time zone, and whether it has one; None if it is none."""
     if isinstance(cell, str):
 
@@ -352,7 +352,7 @@ def _date_of(cell: Any, month_first: bool) -> tuple[np.datetime64, bool] | None:
     has_zone = isinstance(cell, datetime) and cell.tzinfo is not None
     if has_zone:
         cell = cell.astimezone(UTC).replace(tzinfo=None)
-    return (np.array(cell, dtype="datetime64[us]")[()], has_zone) if isinstance(cell, (date, np.datetime64)) else None
+    return (cell, has_zone) if isinstance(cell, (date, np.datetime64)) else None
 
 
 def open_table(log: Any, separator: str | None = None) -> LogTable:

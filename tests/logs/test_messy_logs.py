@@ -333,6 +333,22 @@ def test_the_state_of_a_row_that_is_cut_is_the_next_state_of_the_row_before():
     assert "2 last rows of episodes that stopped before the last stage" in found.plan.selection
 
 
+@pytest.mark.parametrize("missing", ["cut_episode", "drop_episode"])
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"step": [0, 1, 1, 0, 1, 2]}, "row 2 .*must not contradict another row"),
+        ({"step": [0, 1, 3, 0, 1, 2]}, "row 2 .*must be 2, as no step of an episode may be missing"),
+        ({"truncated": [0, 1, 0, 0, 0, 0]}, "row 2 .*must belong to an episode that goes on"),
+        ({"next_state": [1, 4, 3, 0, 1, 2]}, "row 2 .*must be 4, the next state of row 1"),
+    ],
+)
+def test_order_is_checked_before_episodes_are_cut(columns, words, missing):
+    """The state of a row that is cut is learned from, so it must be that of the next step."""
+    with pytest.raises(InvalidInput, match=words):
+        read_log(rows(action=[0, 1, None, 0, 1, 2], **columns), problem(), missing=missing)
+
+
 def test_next_states_may_be_empty_but_not_in_part():
     log = random_log(vectors=True, n_episodes=3)
     log["next_state"][1, 0] = np.nan

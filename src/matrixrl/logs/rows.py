@@ -80,6 +80,9 @@ class LogRows:
         # Whether actions are allowed is checked later, as it may depend on the stage.
         self.actions = self._numbers("action", self._vector(read, "action"), problem.actions, every, "an action")
         self.rewards = self._checked_rewards(read[columns["reward"][0]])
+        if self.steps is not None:
+            self._check_steps(self.steps)
+        self._check_chain()
         self.n_incomplete = 0
         self._selected = self._remove_incomplete()
 
@@ -95,6 +98,7 @@ class LogRows:
             read[column] = cells if isinstance(cells, Labels) else cells[self.order]
         self.episodes, self.steps = episodes[self.order], steps[self.order] if "step" in self.columns else None
         self._find_begins()
+        self._in_order = np.ones_like(self.follows)  # whether a row belongs to an episode whose steps are all known
         self._shortest = int(self.lengths.min())
         self.notes = [note]
         if (np.diff(self.order) < 0).any():
@@ -102,6 +106,7 @@ class LogRows:
         if self.steps is not None:
             known = self._to_check("step", self.steps, np.ones_like(self.follows))
             self._refuse_first("step", self.steps, known & np.isnan(self.steps), "must be a whole number or a date")
+            self._in_order = ~np.repeat(np.logical_or.reduceat(self._empty["step"], self.begins), self.lengths)
 
     def _find_begins(self) -> None:
         """Find the episodes of the rows: `follows` (n,) is whether a row has the episode of the row before it."""
@@ -260,12 +265,8 @@ class LogRows:
             ends = first[self.follows[first] & ~self._empty["state"][first] & ~self.has_next[first - 1]]
             self.next_states[ends - 1], self.has_next[ends - 1] = self.states[ends], True
         if not kept.any():
-            fail(
-                self.source.name,
-                "must have a row before the first empty cell of its episode",
-                "none",
-                "Fill the cells.",
-            )
+            rule = "must have a row before the first empty cell of its episode"
+            fail(self.source.name, rule, "none", "Fill the cells.")
         for name in (*_OF_ROWS, "order", "episodes", "steps"):
             if (array := getattr(self, name)) is not None:
                 setattr(self, name, array[kept])
@@ -282,7 +283,6 @@ class LogRows:
                 horizon.
         """
         stages, number = self._stages(first_step)
-        self._check_chain()
         next_states, known = self._known_next_states(stages)
         self._check_allowed(stages)
         kept = np.flatnonzero(known)
@@ -316,9 +316,7 @@ class LogRows:
         if self.steps is None or self.steps.dtype.kind == "M":
             self._check_not_numbered(first_step)
             stages = np.arange(len(self.follows)) - np.repeat(self.begins, self.lengths)
-        if self.steps is not None:
-            self._check_steps(self.steps)
-        if self.steps is not None and self.steps.dtype.kind == "f":
+        else:
             number = self._first_step(self.steps) if first_step is None else first_step
             stages = (self.steps - number).astype(np.int64)
             if (at := _first(stages < 0)) is not None:
@@ -333,21 +331,23 @@ class LogRows:
     def _check_steps(self, steps: NDArray[Any]) -> None:
         """Refuse steps that are there twice, and numbers that are not whole or are missing between others."""
         are_dates = steps.dtype.kind == "M"
-        if not are_dates and (at := _first(~((steps == np.floor(steps)) & (np.abs(steps) < _EXACT)))) is not None:
-            self._refuse(at, "step", "must be a whole number", shown(float(steps[at])), "Number the steps 0, 1, 2, …")
-        jump = np.diff(steps, prepend=steps[:1])
-        if (at := _first(self.follows & (jump == 0 * jump))) is not None:
+        if not are_dates:
+            whole = np.isnan(steps) | ((steps == np.floor(steps)) & (np.abs(steps) < _EXACT))
+            if (at := _first(~whole)) is not None:
+                self._refuse(
+                    at, "step", "must be a whole number", shown(float(steps[at])), "Number the steps 0, 1, 2, …"
+                )
+        both, jump = self.follows & self._in_order, np.diff(steps, prepend=steps[:1])
+        if (at := _first(both & ~jump.astype(np.bool_))) is not None:
             names = (*_OF_ROWS[:5], "terminated")
             same = all(np.array_equal(getattr(self, name)[at], getattr(self, name)[at - 1]) for name in names)
             rule = "must be another step than those before it" if same else "must not contradict another row"
             how = "the same step of the same episode as" if same else "another outcome of the same step as"
             self._refuse(at, "step", rule, f"{how} {self._place(at - 1)}", "Remove one of the two rows.")
-        jump = jump[self.follows]
-        if are_dates and len(jump):
-            apart = " to ".join(dict.fromkeys(_duration(one) for one in (jump.min(), jump.max())))
+        if are_dates and both.any():
+            apart = " to ".join(dict.fromkeys(_duration(one) for one in (jump[both].min(), jump[both].max())))
             self.notes.append(f"dates are {apart} apart in an episode, and no row may be missing between them")
-        elif (jump != 1.0).any():
-            at = int(np.flatnonzero(self.follows)[np.argmax(jump != 1.0)])
+        if not are_dates and (at := _first(both & (jump != 1.0))) is not None:
             rule = f"must be {int(steps[at - 1]) + 1}, as no step of an episode may be missing between others"
             remedy = f"Add the missing rows, or give what follows another episode; see {self._place(at - 1)}."
             self._refuse(at, "step", rule, int(steps[at]), remedy)
@@ -394,12 +394,15 @@ class LogRows:
     def _check_chain(self) -> None:
         """Refuse rows after the end of an episode, and steps that do not begin where the one before ended."""
         over, differs = np.zeros_like(self.follows), np.zeros_like(self.follows)
-        over[1:] = self.follows[1:] & (self.terminated | self.truncated)[:-1]
+        over[1:] = (self.follows & self._in_order)[1:] & (self.terminated | self.truncated)[:-1]
         if (at := _first(over)) is not None:
             role = "terminated" if self.terminated[at - 1] else "truncated"
             received = f"a row after {self._place(at - 1)}, where its episode was {role}"
             self._refuse(at, "episode", "must belong to an episode that goes on", received, "Give it another episode.")
-        differs[1:] = self.follows[1:] & self.has_next[:-1] & rows_differ(self.states[1:], self.next_states[:-1])
+        known = self.has_next[:-1] & ~self._empty["state"][1:] & self._in_order[1:]
+        if "next_state" in self._empty:
+            known &= ~self._empty["next_state"][:-1]
+        differs[1:] = self.follows[1:] & known & rows_differ(self.states[1:], self.next_states[:-1])
         if (at := _first(differs)) is not None:
             rule = f"must be {self._shown(self.next_states[at - 1])}, the next state of {self._place(at - 1)}"
             received = _and_more(self._shown(self.states[at]), differs, "rows")

@@ -150,10 +150,9 @@ class LogTable:
         if hasattr(given, "dictionary_encode"):  # of pyarrow
             given = self._arrow_cells(column, given)
         # An array would give names one type, and texts the width of the longest.
-        if isinstance(given, _Distinct) or (
-            isinstance(given, list) and (is_named or isinstance(next(iter(given), None), str))
-        ):
-            return given if isinstance(given, _Distinct) else self._distinct(column, given)
+        is_text = isinstance(given, list) and (is_named or isinstance(next(iter(given), None), str))
+        if is_text or isinstance(given, _Distinct):
+            return self._distinct(column, given)
         if np.ma.is_masked(given):
             self._refuse_column(column, "must not be masked", shown(given), "Fill or remove the rows.")
         try:
@@ -217,14 +216,16 @@ class LogTable:
         found, words = np.empty(len(cells.values)), " with a decimal comma" * (decimal == ",")
         for code, value in enumerate(cells.values):
             try:
+                if isinstance(value, _NO_NUMBERS):
+                    raise TypeError
                 if isinstance(value, str) and decimal == ",":
-                    value = "?" if "." in value else value.replace(",", ".")  # 1.234 may be a thousand
-                found[code] = math.nan if isinstance(value, _NO_NUMBERS) else float(value)
-                is_number = not isinstance(value, _NO_NUMBERS)
+                    found[code] = float("?" if "." in value else value.replace(",", "."))  # 1.234 may be a thousand
+                else:
+                    found[code] = float(value)
             except (TypeError, ValueError, OverflowError):
-                found[code], is_number = math.nan, _is_empty(value)
-            if not is_number:
-                self._refuse_value(column, cells, code, f"must be a number{words}")
+                if not _is_empty(value):
+                    self._refuse_value(column, cells, code, f"must be a number{words}")
+                found[code] = math.nan
         return found.take(cells.codes)
 
     def _dates(self, column: str, cells: _Column) -> NDArray[Any] | None:

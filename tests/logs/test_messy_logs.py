@@ -158,7 +158,7 @@ FORMS = {
     "American": [f"{day:%m/%d/%Y}" for day in DAYS],
     "British": [f"{day:%d/%m/%Y}" for day in DAYS],
     "times": [datetime(2026, 1, 1, 8) + timedelta(hours=i) for i in range(6)],
-    "zones": [f"2026-03-29T0{i}:30:00+0{1 + (i > 1)}:00" for i in (0, 1, 3, 4, 5, 6)],
+    "zones": [f"2026-10-25T{time}:00" for time in "01:30+02 02:30+02 02:00+01 02:30+01 03:30+01 04:30+01".split()],
     "numpy": np.array(DAYS, dtype="datetime64[D]"),
     "nanoseconds": np.datetime64("2026-01-01T00:00:00", "ns") + np.arange(6),
     "pandas": pd.to_datetime(pd.Series(DAYS)),
@@ -222,6 +222,13 @@ def test_dates_do_not_say_whether_first_rows_are_missing():
         read_log(rows(step=FORMS["iso"]), problem())
     with pytest.raises(InvalidInput, match="first_step must be 0 for a log without numbers of steps"):
         read_log(rows(step=FORMS["iso"]), problem(), first_step=1)
+
+
+def test_a_clock_is_not_taken_for_steps():
+    log = rows(step=None, timestamp=[1_700_000_000 + 60 * row for row in range(6)], date=["?"] * 6)
+    found = read_log(log, problem(), first_step=0)
+    assert_same_steps(found.steps, WANTED)
+    assert found.plan.ignored == ("timestamp", "date")
 
 
 def test_dates_are_no_rewards():

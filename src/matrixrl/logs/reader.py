@@ -282,7 +282,7 @@ def _guess(source: LogTable, role: str, left: list[str]) -> tuple[str, ...]:
     usual = _USUAL[role]
     alike = [column for column in left if _plain(column) in usual]
     if role == "step":
-        alike = alike or [column for column in left if _plain(column) in _DATES]
+        alike = alike or [column for column in left if _plain(column) in _DATES and source.has_dates(column)]
     if len(alike) > 1:
         remedy = f"Name one: columns={{{role!r}: {alike[0]!r}}}."
         fail(source.name, f"must have one column for the {role}", f"the columns {_listed(alike)}", remedy)

@@ -11,7 +11,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import islice
@@ -22,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import choice, fail, file_path, fits_memory, shown
-from matrixrl.errors import InvalidInput
 from matrixrl.extras import require_packages
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.spaces import NamesCodec
@@ -132,6 +130,13 @@ class LogTable:
             return self._numbers(column, cells[column], decimal) if dates is None else dates
 
         return {column: convert(column, role) for column, role in role_of.items()}, decimal
+
+    def has_dates(self, column: str) -> bool:
+        """Return whether the first cell of a column that is not empty is a date."""
+        cells = self._cells(column, self.get([column])[column], is_named=False)
+        if isinstance(cells, np.ndarray):
+            return cells.dtype.kind == "M"
+        return _is_date(next((value for value in cells.values if not _is_empty(value)), None))
 
     def refuse(self, row: int, column: str | None, rule: str, received: object, remedy: str) -> NoReturn:
         """Raise an error about one row, and about one of its columns if that is not None."""
@@ -463,24 +468,19 @@ def _parquet_file(path: Path) -> LogTable:
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
-    @contextmanager
-    def refused_if_damaged() -> Iterator[None]:
+    def read(names: Sequence[str]) -> tuple[Any, list[str], int]:
+        """Return some columns, the names of all, and the number of rows."""
         try:
-            yield
-        except InvalidInput:
-            raise
+            with ParquetFile(path) as file:
+                table = file.read(columns=list(names))
+                table.validate(full=True)
+                return table, file.schema_arrow.names, file.metadata.num_rows
         except (OSError, ValueError, TypeError, KeyError, MemoryError, pyarrow.ArrowException) as error:
             words = " ".join(str(error).split())[:200] or type(error).__name__
             fail("log", "must be a Parquet file that can be read", f"{path} ({words})", "Check the file.")
 
-    def get(names: Sequence[str]) -> dict[str, Any]:
-        with refused_if_damaged():
-            table = file.read(columns=list(names))
-            table.validate(full=True)
-            return {name: table.column(name) for name in names}
-
-    with refused_if_damaged():
-        file = ParquetFile(path)
-        names, n_rows = file.schema_arrow.names, file.metadata.num_rows
+    _, columns, n_rows = read([])
     fits_memory("log", 2.0 * n_rows, f"{path.name} with {n_rows:,} rows", remedy="Learn from parts of it.")
-    return LogTable(path.name, names, get)
+    return LogTable(
+        path.name, columns, lambda names: dict(zip(names, read(names)[0].select(names).columns, strict=True))
+    )

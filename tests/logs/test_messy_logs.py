@@ -158,7 +158,7 @@ FORMS = {
     "American": [f"{day:%m/%d/%Y}" for day in DAYS],
     "British": [f"{day:%d/%m/%Y}" for day in DAYS],
     "times": [datetime(2026, 1, 1, 8) + timedelta(hours=i) for i in range(6)],
-    "zones": [f"2026-10-25T{time}:00" for time in "01:30+02 02:30+02 02:00+01 02:30+01 03:30+01 04:30+01".split()],
+    "zones": [f"2026-10-25T0{t}:00" for t in ("1:30+02", "2:30+02", "2:00+01", "2:30+01", "3:30+01", "4:30+01")],
     "numpy": np.array(DAYS, dtype="datetime64[D]"),
     "nanoseconds": np.datetime64("2026-01-01T00:00:00", "ns") + np.arange(6),
     "pandas": pd.to_datetime(pd.Series(DAYS)),

@@ -69,7 +69,8 @@ def plan_log(
     >>> agent.plan_log(log).n_steps
     2
     """
-    return _read(self, log, columns, first_step, missing, separator, decimal).plan
+    given = {"columns": columns, "first_step": first_step, "missing": missing}
+    return _read(self, log, **given, separator=separator, decimal=decimal).plan
 
 
 def learn_from(
@@ -122,7 +123,8 @@ def learn_from(
     flag("verbose", verbose)
     if self._queue.n_open:
         raise ProtocolError("learn_from was called while an episode is open; end it first")
-    checked = _read(self, log, columns, first_step, missing, separator, decimal)
+    given = {"columns": columns, "first_step": first_step, "missing": missing}
+    checked = _read(self, log, **given, separator=separator, decimal=decimal)
     _refuse_known(self, checked)
     if verbose:
         print(checked.plan)
@@ -170,19 +172,10 @@ def visits(self: Agent) -> IntArray:
     return np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
 
 
-def _read(
-    self: Agent,
-    log: Any,
-    columns: Any,
-    first_step: int | None,
-    missing: str,
-    separator: str | None,
-    decimal: str | None,
-) -> CheckedLog:
+def _read(self: Agent, log: Any, **options: Any) -> CheckedLog:
     from matrixrl.logs import read_log
 
-    given: dict[str, Any] = {"first_step": first_step, "missing": missing, "separator": separator, "decimal": decimal}
-    return read_log(log, self.problem, columns=columns, **given)
+    return read_log(log, self.problem, **options)
 
 
 def _refuse_known(self: Agent, checked: CheckedLog) -> None:

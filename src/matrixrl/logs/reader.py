@@ -179,6 +179,9 @@ def read_log(
     late = np.asarray(steps.firsts) > 0
     early = ~steps.ended[ends] & (steps.stages[ends] < problem.task.horizon - 1)
     used = {name for names in chosen.values() for name in names}
+    dialect = [f"decimals after {rows.decimal!r}"] if source.separator is not None or rows.decimal != "." else []
+    if source.separator is not None:
+        dialect = [f"cells separated by {source.separator!r}, {dialect[0]}"]
     plan = LogPlan(
         source=source.name,
         columns=chosen,
@@ -192,17 +195,10 @@ def read_log(
         left_out=tuple(source.place(row) for row in left_out[:_SHOWN].tolist()),
         n_incomplete=rows.n_incomplete,
         first_step=number,
-        notes=(*rows.notes, *_dialect(source.separator, rows.decimal)),
+        notes=(*rows.notes, *dialect),
         selection=selection,
     )
     return CheckedLog(plan, steps, log_digest(steps, rows.names))
-
-
-def _dialect(separator: str | None, decimal: str) -> list[str]:
-    """Return how cells and decimals are written, in words, where that was found from text."""
-    words = [] if separator is None else [f"cells separated by {separator!r}"]
-    words += [f"decimals after {decimal!r}"] * (separator is not None or decimal != ".")
-    return [", ".join(words)] if words else []
 
 
 def log_digest(log: StepLog, names: list[str]) -> bytes:

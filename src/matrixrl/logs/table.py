@@ -191,12 +191,14 @@ class LogTable:
         if isinstance(cells, _Distinct):
             return cells
         cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
-        try:
-            seen = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
-        except (TypeError, ValueError):
-            row = next(row for row, cell in enumerate(cells) if not _is_hashable(cell))
-            self.refuse(row, column, "must be a number, a flag, a date or a text", shown(cells[row]), _CORRECT)
-        return _Distinct(list(seen), np.fromiter(map(seen.__getitem__, cells), dtype=np.int64, count=len(cells)))
+        seen: dict[Any, int] = {}
+        codes = np.empty(len(cells), dtype=np.int64)
+        for row, cell in enumerate(cells):
+            try:
+                codes[row] = seen.setdefault(cell, len(seen))
+            except (TypeError, ValueError):  # not hashable
+                self.refuse(row, column, "must be a number, a flag, a date or a text", shown(cell), _CORRECT)
+        return _Distinct(list(seen), codes)
 
     def _decimal(self, columns: Mapping[str, Any]) -> str:
         """Return the decimal character of numbers that are text; refuse a comma that may separate thousands."""
@@ -309,14 +311,6 @@ class LogTable:
             return Labels(np.array([places[text] for text in texts], dtype=np.int64)[codes], names, are_numbers=False)
         distinct, order = np.unique(numbers, return_inverse=True)
         return Labels(order[codes], [repr(number) for number in distinct.tolist()], are_numbers=True)
-
-
-def _is_hashable(cell: object) -> bool:
-    try:
-        hash(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _is_table(cells: _Column) -> bool:

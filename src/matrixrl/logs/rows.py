@@ -94,14 +94,16 @@ class LogRows:
         steps = read[self.columns["step"][0]] if "step" in self.columns else np.zeros(len(episodes))
         ranks = np.unique(steps, return_inverse=True)[1] if steps.dtype.kind == "M" else steps
         self.order = np.lexsort((np.where(np.isnan(steps), -np.inf, ranks), episodes))
-        for column, cells in read.items():
-            read[column] = cells if isinstance(cells, Labels) else cells[self.order]
-        self.episodes, self.steps = episodes[self.order], steps[self.order] if "step" in self.columns else None
+        is_sorted = not (np.diff(self.order) < 0).any()
+        if not is_sorted:
+            read |= {column: cells[self.order] for column, cells in read.items() if not isinstance(cells, Labels)}
+            episodes, steps = episodes[self.order], steps[self.order]
+        self.episodes, self.steps = episodes, steps if "step" in self.columns else None
         self._find_begins()
         self._in_order = np.ones_like(self.follows)  # whether a row belongs to an episode whose steps are all known
         self._shortest = int(self.lengths.min())
         self.notes = [note]
-        if (np.diff(self.order) < 0).any():
+        if not is_sorted:
             self.notes.append("rows sorted by episode" + " and step" * (self.steps is not None))
         if self.steps is not None:
             known = self._to_check("step", self.steps, np.ones_like(self.follows))

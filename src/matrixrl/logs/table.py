@@ -221,6 +221,11 @@ class LogTable:
                 self.refuse(0, column, "must be a number", shown(cells[0]), "Name another column in columns={…}.")
             return np.asarray(cells, dtype=np.float64)
         found, words = np.empty(len(cells.values)), " with a decimal comma" * (decimal == ",")
+        if decimal == "." and set(map(type, cells.values)) == {str}:
+            try:
+                return np.array(cells.values, dtype=np.float64).take(cells.codes)
+            except ValueError:  # an empty cell, or one that is no number
+                pass
         for code, value in enumerate(cells.values):
             try:
                 if isinstance(value, _NO_NUMBERS):
@@ -293,6 +298,9 @@ class LogTable:
             row = int(np.argmax(np.abs(cells) >= _EXACT))
             rule = "must be below 2⁵³ if it is a number of type float, as larger ones are rounded"
             self.refuse(row, column, rule, shown(float(cells[row])), "Give episodes as text or whole numbers.")
+        if isinstance(cells, np.ndarray) and cells.dtype.kind in "iu" and len(cells) and np.abs(cells).max() < _EXACT:
+            whole, codes = np.unique(cells, return_inverse=True)
+            return Labels(codes, [repr(float(number)) for number in whole.tolist()], are_numbers=True)
         if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
             cells = cells.astype(str)
         values, codes = cells = self._distinct(column, cells)

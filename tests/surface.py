@@ -252,7 +252,7 @@ def calls():
     found["learn_from(log)"] = in_folder(lambda v: learned_from(v))
     for name in ROLES:
         found[f"learn_from({name})"] = option(lambda **o: learned_from({**LOG, **o}), name)
-    for name in ("columns", "first_step", "verbose"):
+    for name in ("columns", "first_step", "missing", "separator", "decimal", "verbose"):
         found[f"learn_from({name})"] = option(lambda **o: learned_from(LOG, **o), name)
     found["load(path)"] = MatrixRL.load
     for name in ("env", "phi", "psi", "compiled", "algorithm", "seed", "set"):

@@ -177,7 +177,7 @@ def test_a_log_may_hold_names_in_any_form():
         "episode": [0, 0, 1],
         "next_state": ["mon, 1", ("tue", 1), None],
     }
-    with pytest.raises(InvalidInput, match=r"row 2 .*'action' must be one number"):  # a list is not hashable
+    with pytest.raises(InvalidInput, match=r"row 2 .*'action' must be a number"):  # a list is not hashable
         MatrixRL(task, seed=0).learn_from(rows, verbose=False)
     rows["action"][2] = " 0, no "
     agent = MatrixRL(task, seed=0)

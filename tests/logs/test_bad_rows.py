@@ -66,10 +66,10 @@ BAD = {
     "reward not a number": (changed(reward="nan"), r"column 'reward' must be finite, .*; got an empty cell\. "),
     "reward infinite": (changed(reward="-inf"), r"column 'reward' must be finite, .*; got -inf\. "),
     "terminated text": (changed(terminated="maybe"), r"column 'terminated' must be true or false; got 'maybe'\. "),
-    "terminated missing": (changed(terminated=""), r"column 'terminated' must be true or false; got ''\. "),
+    "terminated missing": (changed(terminated=""), r"column 'terminated' must be true or false; got an empty cell\. "),
     "truncated number": (changed(truncated=2), r"column 'truncated' must be true or false; got '?2'?\. "),
     "episode missing": (changed(episode=""), r"column 'episode' must not be empty; got an empty cell\. "),
-    "step missing": (changed(step=""), r"column 'step' must be a whole number; got nan\. "),
+    "step missing": (changed(step=""), r"column 'step' must be a whole number or a date; got an empty cell\. "),
     "step not whole": (changed(step=2.5), r"column 'step' must be a whole number; got 2.5\. "),
     "gap between states": (
         changed(state=3),

@@ -151,7 +151,8 @@ def test_the_plan_in_words(tmp_path):
         "  ignored     'note'\n"
         f"  begin       {late} episodes after the first stage\n"
         "  stop        all episodes at the last stage, or terminated\n"
-        "  note        episodes in the order of their numbers"
+        "  note        episodes in the order of their numbers\n"
+        "  note        cells separated by ',', decimals after '.'"
     )
 
 

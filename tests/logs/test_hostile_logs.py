@@ -125,7 +125,7 @@ def test_no_object_of_a_parquet_file_is_unpickled(tmp_path):
     for column in (pa.array(cells, pa.binary()), pa.array([[c] for c in cells], pa.list_(pa.binary()))):
         table = arrow(log).set_column(4, "reward", column)
         pq.write_table(table, tmp_path / "log.parquet")
-        with pytest.raises(InvalidInput, match="column 'reward' must hold one number, flag or text in each row"):
+        with pytest.raises(InvalidInput, match="column 'reward' must hold one number, flag, date or text in each row"):
             read_log(tmp_path / "log.parquet", problem())
     field = pa.field("reward", pa.float64(), metadata={b"ARROW:extension:name": b"arrow.py_extension_type"})
     field = field.with_metadata({**field.metadata, b"ARROW:extension:metadata": cells[0]})

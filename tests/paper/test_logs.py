@@ -12,7 +12,8 @@ from scipy.stats import binom
 from matrixrl import MatrixRL, MDPEnv, Task, evaluate, solve
 from matrixrl.core.likelihood.radii import log_marginal
 from matrixrl.linalg import OutcomeCounts
-from matrixrl.problems import low_rank, tabular
+from matrixrl.logs import read_log
+from matrixrl.problems import Problem, low_rank, tabular
 from tolerances import ALGEBRA
 
 STEPS = 9
@@ -74,6 +75,46 @@ def test_a_step_that_is_recorded_before_its_outcome_keeps_the_mean(name):
 @pytest.mark.parametrize("name", AFTER)
 def test_a_step_that_is_recorded_for_its_outcome_does_not(name):
     assert expected(mixture, AFTER[name], looks_at_outcome=True) > 1.5
+
+
+def learned_counts(outcomes, empty, missing):
+    """Return how often each outcome was learned, and `selection`, for a log of two episodes with an empty cell or none.
+
+    The next state is the outcome. The cell is of the role `empty`, in the first row of the first episode that comes
+    after an outcome 0, or that has it.
+    """
+    first, log = 6, {name: [0.0] * STEPS for name in ("action", "reward")}
+    log |= {"episode": [0] * first + [1] * (STEPS - first), "next_state": list(outcomes)}
+    log["state"] = [0.0, *outcomes[: first - 1], 0.0, *outcomes[first:-1]]
+    row = (*outcomes[:first], 0).index(0) + (empty in ("state", "action"))
+    if row < first:
+        log[empty][row] = np.nan
+    found = read_log(log, Problem.of(Task(np.zeros((2, 1)), STEPS, start=0)), missing=missing)
+    return tuple(np.bincount(found.steps.next_states, minlength=2)), found.plan.selection
+
+
+def mean_of_learned(empty, missing, *, claimed_only=False):
+    """Return the mean of the mixture over its likelihood at the outcomes that are learned, as `expected` does."""
+    total = 0.0
+    for outcomes in product((0, 1), repeat=STEPS):
+        counts, selection = learned_counts(outcomes, empty, missing)
+        if not claimed_only or selection is None:
+            total += float(np.prod(LAW[list(outcomes)])) * mixture(counts) / np.prod(LAW ** np.array(counts))
+    return total
+
+
+@pytest.mark.parametrize("empty", ["state", "action"])
+def test_a_cut_before_a_step_without_its_state_or_action_keeps_the_mean(empty):
+    """Whether the cell is empty may depend on everything before the step."""
+    assert mean_of_learned(empty, "cut_episode") == pytest.approx(1.0, abs=ALGEBRA)
+    assert mean_of_learned(empty, "cut_episode", claimed_only=True) == pytest.approx(1.0, abs=ALGEBRA)
+
+
+@pytest.mark.parametrize(("empty", "missing"), [("reward", "cut_episode"), ("action", "drop_episode")])
+def test_other_removals_choose_outcomes_and_withdraw_the_proof(empty, missing):
+    """The mean exceeds one, unless the logs without a claim count as nothing."""
+    assert mean_of_learned(empty, missing) > 1.05
+    assert mean_of_learned(empty, missing, claimed_only=True) <= 1.0 + ALGEBRA
 
 
 def test_the_mixture_is_the_one_of_the_proof():

@@ -180,7 +180,10 @@ class Agent:
     def __str__(self) -> str:
         learns = getattr(self.settings, "known_reward", True) is False and self.problem.task.dynamics is None
         rewards = ", rewards learned" if learns else ""
-        return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
+        logs = f", learned from logs: {self.n_logged_steps:,} steps of {self.n_logged_episodes:,} episodes"
+        logs = logs if self.n_logged_episodes else ""
+        doubt = f"; no proof: {self._selection}" if self._selection and logs else ""
+        return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes{logs}{doubt}>"
 
     def _repr_html_(self) -> str:
         log = self._log

@@ -44,13 +44,25 @@ class LearnedLog:
         return f"{self.plan}\n{self.statement}"
 
 
-def plan_log(self: Agent, log: Any, *, columns: Any = None, first_step: int | None = None) -> LogPlan:
+def plan_log(
+    self: Agent,
+    log: Any,
+    *,
+    columns: Any = None,
+    first_step: int | None = None,
+    missing: str = "error",
+    separator: str | None = None,
+    decimal: str | None = None,
+) -> LogPlan:
     """Return what `learn_from` would learn from a log, after all its rows were checked; nothing is learned.
 
     Args:
         log: As in `learn_from`.
         columns: As in `learn_from`.
         first_step: As in `learn_from`.
+        missing: As in `learn_from`.
+        separator: As in `learn_from`.
+        decimal: As in `learn_from`.
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
@@ -58,7 +70,8 @@ def plan_log(self: Agent, log: Any, *, columns: Any = None, first_step: int | No
     >>> agent.plan_log(log).n_steps
     2
     """
-    return _read(self, log, columns, first_step).plan
+    given = {"columns": columns, "first_step": first_step, "missing": missing}
+    return _read(self, log, **given, separator=separator, decimal=decimal).plan
 
 
 def learn_from(
@@ -68,6 +81,9 @@ def learn_from(
     columns: Any = None,
     first_step: int | None = None,
     policy: Any = None,
+    missing: str = "error",
+    separator: str | None = None,
+    decimal: str | None = None,
     verbose: bool = True,
 ) -> LearnedLog:
     """Learn from recorded episodes, whole or partial, of any policy; all of them, or none if a row is wrong.
@@ -77,13 +93,21 @@ def learn_from(
             data set (``minari:name``, or what ``minari.load_dataset`` returned).
         columns: Column of each role: ``{"state": "s", "action": "a", …}``. The roles are episode, step, state,
             action, reward, next_state, terminated and truncated; None leaves out a role, and a vector has a list of
-            columns. Roles that are not named are guessed from usual names.
+            columns. Roles that are not named are guessed from usual names. Steps are whole numbers, or dates, which
+            only say the order within an episode.
         first_step: Number that the log gives to the first step of an episode; 0 or 1, whichever occurs, if None.
             Without a column of steps, 0 says that every episode begins with its first step. It is needed for a log
             with steps from 1 on, and for one without steps that has episodes of fewer than H rows, if laws differ
             between stages or no start is declared, as first states are estimated then.
         policy: Policy that played all episodes of the log, as in `Agent.compare`: an incumbent. It was fixed before
             them. What they earned then counts for `certify` and `compare`.
+        missing: What is done about empty cells: "error" refuses the log; "drop_episode" leaves out their episodes,
+            which withdraws the proof; "cut_episode" keeps the steps before the first row with one, which keeps the
+            proof if the state or the action of that row is empty, and withdraws it if only its outcome is, or if it is
+            the first row and no start is declared. Next states may be empty anyway.
+        separator: Character between the cells of a CSV file: a comma, a semicolon, a tab or a bar; found from the
+            header if None.
+        decimal: Decimal character of numbers that are text, "." or ","; found from the cells if None.
         verbose: Print the plan: which column was taken for what, how much is learned, what is ignored.
 
     Returns:
@@ -106,7 +130,8 @@ def learn_from(
     if policy is not None:
         certification.check_certifies(self, "learn_from(policy=…)")
     table = None if policy is None else read_tables(self, "learn_from(policy=…)", policy=policy)[0]
-    checked = _read(self, log, columns, first_step)
+    given = {"columns": columns, "first_step": first_step, "missing": missing}
+    checked = _read(self, log, **given, separator=separator, decimal=decimal)
     _refuse_known(self, checked)
     if verbose:
         print(checked.plan)
@@ -154,10 +179,10 @@ def visits(self: Agent) -> IntArray:
     return np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
 
 
-def _read(self: Agent, log: Any, columns: Any, first_step: int | None) -> CheckedLog:
+def _read(self: Agent, log: Any, **options: Any) -> CheckedLog:
     from matrixrl.logs import read_log
 
-    return read_log(log, self.problem, columns=columns, first_step=first_step)
+    return read_log(log, self.problem, **options)
 
 
 def _refuse_known(self: Agent, checked: CheckedLog) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 
 from matrixrl.checks import choice, fail, integer, shown
 from matrixrl.logs.minari_data import PREFIX, minari_table, open_minari
-from matrixrl.logs.rows import Columns, LogRows
+from matrixrl.logs.rows import MISSING, Columns, LogRows
 from matrixrl.logs.step_log import StepLog
-from matrixrl.logs.table import VECTORS, LogTable, open_table
+from matrixrl.logs.table import DECIMALS, VECTORS, LogTable, open_table
 from matrixrl.problems import Problem
 from matrixrl.spaces import PartsCodec
 
@@ -39,6 +39,7 @@ _USUAL: dict[str, tuple[str, ...]] = {
     "outcome": ("outcome", "outcomes", "w"),
     "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts", "is_truncated"),
 }
+_DATES = ("date", "datetime", "timestamp")  # of steps, if no other column has a usual name
 _UNCLEAR = ("done", "dones", "is_done")
 _SHOWN = 3  # rows that are left out and named in a plan
 
@@ -58,6 +59,7 @@ class LogPlan:
         n_early: Number of episodes whose steps to learn from stop before the last stage without being terminated.
         n_left_out: Number of rows that are left out, because their next state is not known.
         left_out: Places of the first of them.
+        n_incomplete: Number of episodes that are dropped or cut because of empty cells.
         first_step: Number that the log gives to the first step of an episode; None if rows are not numbered.
         notes: What else the reader should know.
         selection: Why leaving out rows may be a selection that depends on outcomes; None if it is not.
@@ -73,6 +75,7 @@ class LogPlan:
     n_early: int
     n_left_out: int
     left_out: tuple[str, ...]
+    n_incomplete: int
     first_step: int | None
     notes: tuple[str, ...]
     selection: str | None
@@ -93,6 +96,8 @@ class LogPlan:
             rows = f"{_count(self.n_left_out, 'row')} without a next state, also their rewards: {places}"
             lines.append(_line("left out", rows))
         lines += [_line("note", note) for note in self.notes]
+        if self.selection is not None:
+            lines.append(_line("no proof", self.selection))
         return "\n".join(lines)
 
     def _taken(self, role: str) -> str:
@@ -105,7 +110,8 @@ class LogPlan:
             }
             return absent.get(role, f"not given, so no step counts as {role}")
         taken = "from " + ", ".join(map(repr, names[:4])) + ", …" * (len(names) > 4)
-        return f"{taken}, counted from {self.first_step}" if role == "step" else taken
+        order = "in the order of dates" if self.first_step is None else f"counted from {self.first_step}"
+        return f"{taken}, {order}" if role == "step" else taken
 
 
 def _line(what: str, words: str) -> str:
@@ -131,7 +137,16 @@ class CheckedLog:
     digest: bytes
 
 
-def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int | None = None) -> CheckedLog:
+def read_log(
+    log: Any,
+    problem: Problem,
+    *,
+    columns: Any = None,
+    first_step: int | None = None,
+    missing: str = "error",
+    separator: str | None = None,
+    decimal: str | None = None,
+) -> CheckedLog:
     """Read a log of a problem and check every row of it.
 
     Args:
@@ -142,18 +157,23 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
         first_step: Number that the log gives to the first step of an episode; if None, 0 or 1, whichever
             occurs. Steps from 1 on, and episodes of fewer than H rows without a column of steps, are refused then if
             laws differ between stages or first states are estimated.
+        missing: What is done about empty cells: "error", "drop_episode" or "cut_episode".
+        separator: Character between the cells of a CSV file; found from its header if None.
+        decimal: Decimal character of numbers that are text; found from the cells if None.
 
     Raises:
         InvalidInput: The log cannot be read, or a row is wrong; the message names its line and column.
     """
     if first_step is not None:
         first_step = integer("first_step", first_step, low=-(10**9), high=10**9, remedy="Such as 0 or 1.")
-    if isinstance(log, str) and log.startswith(PREFIX):
+    choice("missing", missing, MISSING)
+    decimal = None if decimal is None else choice("decimal", decimal, DECIMALS)
+    if separator is None and isinstance(log, str) and log.startswith(PREFIX):
         source = open_minari(log.removeprefix(PREFIX))
     else:
-        source = minari_table(log) if hasattr(type(log), "iterate_episodes") else open_table(log)
+        source = minari_table(log) if hasattr(type(log), "iterate_episodes") else open_table(log, separator)
     chosen = _choose_columns(source, columns, problem)
-    rows = LogRows(source, chosen, problem)
+    rows = LogRows(source, chosen, problem, missing, decimal)
     steps, number, left_out, selection = rows.form_episodes(first_step)
     if not steps.n_steps:
         rule = "must have a row whose next state is known"
@@ -162,6 +182,9 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
     late = np.asarray(steps.firsts) > 0
     early = ~steps.ended[ends] & (steps.stages[ends] < problem.task.horizon - 1)
     used = {name for names in chosen.values() for name in names}
+    dialect = [f"decimals after {rows.decimal!r}"] if source.separator is not None or rows.decimal != "." else []
+    if source.separator is not None:
+        dialect = [f"cells separated by {source.separator!r}, {dialect[0]}"]
     plan = LogPlan(
         source=source.name,
         columns=chosen,
@@ -173,8 +196,9 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
         n_early=int(early.sum()),
         n_left_out=len(left_out),
         left_out=tuple(source.place(row) for row in left_out[:_SHOWN].tolist()),
+        n_incomplete=rows.n_incomplete,
         first_step=number,
-        notes=(rows.order_note,),
+        notes=(*rows.notes, *dialect),
         selection=selection,
     )
     return CheckedLog(plan, steps, log_digest(steps, rows.names))
@@ -257,6 +281,8 @@ def _guess(source: LogTable, role: str, left: list[str]) -> tuple[str, ...]:
     """Return the columns with a usual name for a role, among those that are left."""
     usual = _USUAL[role]
     alike = [column for column in left if _plain(column) in usual]
+    if role == "step":
+        alike = alike or [column for column in left if _plain(column) in _DATES and source.has_dates(column)]
     if len(alike) > 1:
         remedy = f"Name one: columns={{{role!r}: {alike[0]!r}}}."
         fail(source.name, f"must have one column for the {role}", f"the columns {_listed(alike)}", remedy)

@@ -10,19 +10,25 @@ from numpy.typing import NDArray
 from matrixrl.checks import fail, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.logs.step_log import StepLog, rows_differ
-from matrixrl.logs.table import VECTORS, LogTable
+from matrixrl.logs.table import VECTORS, Labels, LogTable
 from matrixrl.problems import ContinuousTask, FunctionalTask, Problem
 from matrixrl.problems.dynamics import SAME_REWARD
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, NamesCodec
 
-__all__ = ["Columns", "LogRows"]
+__all__ = ["MISSING", "Columns", "LogRows"]
 
 Columns = dict[str, tuple[str, ...]]
 """Columns of each role that a log has; a vector has one for each coordinate."""
 
 _LARGEST = 1e12  # as in Problem.reward
+_EXACT = 2.0**53  # from here on float64 does not have all whole numbers
 _CHECK = "Correct the row, or check the columns."
+_FILL = "Fill the cell, or pass missing='drop_episode' or missing='cut_episode'."
+_OF_ROWS = ("states", "actions", "rewards", "next_states", "has_next", "terminated", "truncated", "outcomes")
+
+MISSING = ("error", "drop_episode", "cut_episode")
+"""What can be done about empty cells."""
 
 
 def _first(bad: BoolArray) -> int | None:
@@ -36,50 +42,101 @@ def _and_more(found: object, bad: BoolArray, what: str) -> str:
     return f"{found} and {more:,} more such {what}" if more else str(found)
 
 
+def _duration(time: np.timedelta64) -> str:
+    """Return a time in days, or in hours, minutes and seconds."""
+    days = float(time / np.timedelta64(1, "D"))
+    return f"{days:g} day{'s' * (days != 1)}" if days.is_integer() else str(time.astype("timedelta64[us]").item())
+
+
 class LogRows:
     """The n rows of a log of a problem with checked cells, in the order of episodes and steps.
+
+    Attributes:
+        order: (n,) Number of each row in the log.
+        names: Labels of the episodes.
+        notes: How rows were ordered, and what was done about empty cells, in words.
+        n_incomplete: Number of episodes that were dropped or cut because of empty cells.
+        decimal: Decimal character of numbers that are text.
 
     Raises:
         InvalidInput: A cell is not what its column must hold; the message names its place.
     """
 
-    def __init__(self, source: LogTable, columns: Columns, problem: Problem) -> None:
-        self.source, self.columns, self.problem = source, columns, problem
-        read = source.read(columns, self._named_columns())
-        rewards: FloatArray = read[columns["reward"][0]]
-        n_rows = len(rewards)
+    def __init__(self, source: LogTable, columns: Columns, problem: Problem, missing: str, decimal: str | None) -> None:
+        self.source, self.columns, self.problem, self.missing = source, columns, problem, missing
+        read, self.decimal = source.read(columns, self._named_columns(), decimal)
+        n_rows = len(read[columns["reward"][0]])
         if not n_rows:
             fail(source.name, "must have at least one row", "none", "Check the file.")
-        none = np.zeros(n_rows, dtype=np.bool_)
-        self.states = self._checked_states("state", self._vector(read, "state"), ~none)
-        self.next_states, self.has_next = np.zeros_like(self.states), none
+        every = np.ones(n_rows, dtype=np.bool_)
+        self._empty: dict[str, BoolArray] = {}
+        """Which rows (n,) have an empty cell, for each role."""
+        self._sort(read)
+        self.terminated, self.truncated = self._flag("terminated", read), self._flag("truncated", read)
+        self.states = self._checked_states("state", self._vector(read, "state"), every)
+        self.next_states, self.has_next = np.zeros_like(self.states), ~every
         if "next_state" in columns:
             following = self._vector(read, "next_state")
             self.has_next = ~np.all(np.isnan(following).reshape(n_rows, -1), axis=1)
             self.next_states = self._checked_states("next_state", following, self.has_next)
-        self.terminated, self.truncated = (
-            read[columns[role][0]] if role in columns else none for role in ("terminated", "truncated")
-        )
-        self.steps: FloatArray | None = read[columns["step"][0]] if "step" in columns else None
-        episodes, self.names, self.order_note = self._episodes(read)
         # Whether actions are allowed is checked later, as it may depend on the stage.
-        what = f"an action of {problem.name}"
-        self.actions = self._numbers(columns["action"], self._vector(read, "action"), problem.actions, ~none, what)
-        self.rewards = self._checked_rewards(rewards)
+        self.actions = self._numbers("action", self._vector(read, "action"), problem.actions, every, "an action")
+        self.rewards = self._checked_rewards(read[columns["reward"][0]])
         self.outcomes = self._reported_outcomes(read)
-        self._sort(episodes)
+        if self.steps is not None:
+            self._check_steps(self.steps)
+        self._check_chain()
+        self.n_incomplete = 0
+        self._selected = self._remove_incomplete()
 
-    def _sort(self, episodes: IntArray) -> None:
-        """Order all arrays by episode and step; `order` has the number of each row in the log."""
-        steps = np.zeros(len(episodes)) if self.steps is None else self.steps
-        self.order = np.lexsort((np.arange(len(steps)), steps, episodes))
-        self.episodes = episodes[self.order]
-        self.steps = None if self.steps is None else self.steps[self.order]
-        names = ("states", "next_states", "has_next", "terminated", "truncated", "actions", "rewards", "outcomes")
-        for name in names:
-            setattr(self, name, getattr(self, name)[self.order])
-        self.follows = np.zeros(len(steps), dtype=np.bool_)
-        self.follows[1:] = self.episodes[1:] == self.episodes[:-1]
+    # Order
+
+    def _sort(self, read: dict[str, Any]) -> None:
+        """Order all columns by episode and step; rows whose step is empty come first in their episode."""
+        episodes, note = self._episodes(read)
+        steps = read[self.columns["step"][0]] if "step" in self.columns else np.zeros(len(episodes))
+        ranks = np.unique(steps, return_inverse=True)[1] if steps.dtype.kind == "M" else steps
+        self.order = np.lexsort((np.where(np.isnan(steps), -np.inf, ranks), episodes))
+        is_sorted = not (np.diff(self.order) < 0).any()
+        if not is_sorted:
+            read |= {column: cells[self.order] for column, cells in read.items() if not isinstance(cells, Labels)}
+            episodes, steps = episodes[self.order], steps[self.order]
+        self.episodes, self.steps = episodes, steps if "step" in self.columns else None
+        self._find_begins()
+        self._in_order = np.ones_like(self.follows)  # whether a row belongs to an episode whose steps are all known
+        self._shortest = int(self.lengths.min())
+        self.notes = [note]
+        if not is_sorted:
+            self.notes.append("rows sorted by episode" + " and step" * (self.steps is not None))
+        if self.steps is not None:
+            known = self._to_check("step", self.steps, np.ones_like(self.follows))
+            self._refuse_first("step", self.steps, known & np.isnan(self.steps), "must be a whole number or a date")
+            self._in_order = ~np.repeat(np.logical_or.reduceat(self._empty["step"], self.begins), self.lengths)
+
+    def _find_begins(self) -> None:
+        """Find the episodes of the rows: `follows` (n,) is whether a row has the episode of the row before it."""
+        self.follows = np.diff(self.episodes, prepend=-1) == 0
+        self.begins = np.flatnonzero(~self.follows)
+        self.lengths = np.diff(self.begins, append=len(self.follows))
+
+    def _episodes(self, read: dict[str, Any]) -> tuple[IntArray, str]:
+        """Return the number of the episode of each row (n,) in the log, and the order of the episodes in words."""
+        self.names: list[str] = []
+        if "episode" in self.columns:
+            labels = read[self.columns["episode"][0]]
+            self.names = labels.names
+            order = "episodes in the order of their numbers" if labels.are_numbers else "episodes as they first appear"
+            return labels.codes, order
+        flags = [self.columns[role][0] for role in ("terminated", "truncated") if role in self.columns]
+        if not flags:
+            rule = "must have a column for the episode, or flags where an episode was terminated or truncated"
+            fail(self.source.name, rule, "neither", "Name one: columns={'episode': …}.")
+        for column in flags:
+            if (row := _first(np.isnan(read[column]))) is not None:
+                rule, remedy = "must not be empty, as it says where an episode ends", "Name a column for the episode."
+                self.source.refuse(row, column, rule, "an empty cell", remedy)
+        ends = np.cumsum(np.any([read[column] == 1.0 for column in flags], axis=0))
+        return np.concatenate([[0], ends[:-1]]), "episodes in the order of the rows"
 
     # Cells
 
@@ -90,10 +147,8 @@ class LogRows:
             codec = self.problem.actions if role == "action" else self.problem.states
             names = self.columns.get(role, ())
             if codec is not None and len(names) == len(codec.sizes):
-                leaves = [codec.leaf(part)[0] for part in range(len(names))]
-                found.update(
-                    {name: leaf for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, NamesCodec)}
-                )
+                leaves = [(name, codec.leaf(part)[0]) for part, name in enumerate(names)]
+                found.update({name: leaf for name, leaf in leaves if isinstance(leaf, NamesCodec)})
         return found
 
     def _vector(self, read: dict[str, Any], role: str) -> FloatArray:
@@ -102,8 +157,7 @@ class LogRows:
         codec = problem.actions if role == "action" else problem.states
         shape = problem.task.state_shape if codec is None else () if len(codec.sizes) == 1 else (len(codec.sizes),)
         wanted = int(np.prod(shape))
-        parts = [read[name].reshape(len(read[name]), -1) for name in names]
-        joined = np.concatenate(parts, axis=1)
+        joined = np.concatenate([read[name].reshape(len(read[name]), -1) for name in names], axis=1)
         if joined.shape[1] != wanted:
             what = "an action" if role == "action" else "a state"
             many = "one number" if wanted == 1 else f"{wanted} coordinates"
@@ -112,45 +166,55 @@ class LogRows:
             fail(self.source.name, f"must have {many} for {what} of {problem.name}", found, remedy)
         return joined.reshape(len(joined), *shape)
 
-    def _checked_states(self, role: str, values: FloatArray, known: BoolArray) -> NDArray[Any]:
+    def _to_check(self, role: str, values: NDArray[Any], among: BoolArray) -> BoolArray:
+        """Note empty cells of some rows (n,), and return the rows to check: those without, or all if none may be."""
+        self._empty[role] = among & np.isnan(values).reshape(len(values), -1).any(axis=1)
+        return among if self.missing == "error" else among & ~self._empty[role]
+
+    def _flag(self, role: str, read: dict[str, Any]) -> BoolArray:
+        values = read[self.columns[role][0]] if role in self.columns else np.zeros(len(self.order))
+        known = self._to_check(role, values, np.ones(len(values), dtype=np.bool_))
+        self._refuse_first(role, values, known & np.isnan(values), "must be true or false")
+        flags: BoolArray = values == 1.0
+        return flags
+
+    def _checked_states(self, role: str, values: FloatArray, among: BoolArray) -> NDArray[Any]:
         """Return states as the algorithms count them; one that is not known (n,) is 0."""
-        problem, names = self.problem, self.columns[role]
+        problem = self.problem
         if problem.states is not None:
-            return self._numbers(names, values, problem.states, known, f"a state of {problem.name}")
+            return self._numbers(role, values, problem.states, among, "a state")
         good, rule = np.isfinite(values), "must be finite"
         is_whole = isinstance(problem.task, FunctionalTask) and problem.task.state_dtype.kind == "i"
         if is_whole:
             good, rule = good & (values == np.floor(values)), "must be a whole number"
-        wide = known.reshape(known.shape + (1,) * (values.ndim - 1))
-        self._refuse_first(names, values, wide & ~good, rule)
-        inside = np.where(wide, values, 0.0)
+        known = self._to_check(role, values, among)
+        known = known.reshape(known.shape + (1,) * (values.ndim - 1))
+        self._refuse_first(role, values, known & ~good, rule)
+        inside = np.where(known, values, 0.0)
         return inside.astype(np.int64) if is_whole else inside
 
-    def _numbers(
-        self, names: tuple[str, ...], values: FloatArray, codec: Codec, known: BoolArray, what: str
-    ) -> IntArray:
+    def _numbers(self, role: str, values: FloatArray, codec: Codec, among: BoolArray, what: str) -> IntArray:
         """Return the numbers (n,) of elements of a finite space, given as numbers (n,) or as their parts (n, p)."""
+        known, what = self._to_check(role, values, among), f"{what} of {self.problem.name}"
         n_parts = len(codec.sizes)
-        digits = np.zeros((len(values), n_parts), dtype=np.int64)
-        table = values.reshape(len(values), -1)
-        for i in range(n_parts):
-            digits[:, i], good = codec.digits(i, table[:, i])
-            own = names[i : i + 1] if len(names) == n_parts else names
+        digits = np.zeros((n_parts, len(values)), dtype=np.int64)
+        for i, cells in enumerate(values.reshape(len(values), -1).T):
+            digits[i], good = codec.digits(i, cells)
             part = what if n_parts == 1 else f"part {i + 1} of {what}"
-            self._refuse_first(own, table[:, i], known & ~good, f"{codec.rule(i)}, {part}")
-        found: IntArray = np.where(known, np.ravel_multi_index(tuple(digits.T), codec.sizes), 0)
+            self._refuse_first(role, cells, known & ~good, f"{codec.rule(i)}, {part}", i)
+        found: IntArray = np.where(known, np.ravel_multi_index(tuple(digits), codec.sizes), 0)
         return found
 
     def _checked_rewards(self, values: FloatArray) -> FloatArray:
         """Return rewards in the environment's unit: (n,)."""
-        names, problem = self.columns["reward"], self.problem
+        problem, known = self.problem, self._to_check("reward", values, np.ones(len(values), dtype=np.bool_))
         good = np.isfinite(values) & (np.abs(np.nan_to_num(values)) <= _LARGEST)
-        self._refuse_first(names, values, ~good, f"must be finite, at most {_LARGEST:g} in size", "Correct the row.")
+        self._refuse_first("reward", values, known & ~good, f"must be finite, at most {_LARGEST:g} in size")
         if problem.reward_outside == "error":
             low, high = problem.task.reward_range or (0.0, 1.0)
             rule = f"must lie in [{low:g}, {high:g}], the declared range of rewards"
             remedy = "Declare a reward_range that contains it, or pass reward_outside='clip' to the agent."
-            self._refuse_first(names, values, ~problem.in_range(values), rule, remedy)
+            self._refuse_first("reward", values, known & ~problem.in_range(values), rule, remedy=remedy)
         return values
 
     def _reported_outcomes(self, read: dict[str, Any]) -> IntArray:
@@ -159,13 +223,12 @@ class LogRows:
         dynamics = self.problem.task.dynamics
         if dynamics is None or "outcome" not in self.columns:
             return found
-        names = self.columns["outcome"]
-        values: FloatArray = read[names[0]]
+        values: FloatArray = read[self.columns["outcome"][0]]
         order = np.argsort(dynamics.outcomes)
         places = order[np.searchsorted(dynamics.outcomes[order], values).clip(max=len(order) - 1)]
         known = ~np.isnan(values)
         bad = known & (dynamics.outcomes[places] != values)
-        self._refuse_first(names, values, bad, f"must be one of the {len(order)} outcomes of {self.problem.name}")
+        self._refuse_first("outcome", values, bad, f"must be one of the {len(order)} outcomes of {self.problem.name}")
         return np.where(known, places, found)
 
     def _known_outcomes(self, kept: IntArray, next_states: IntArray) -> IntArray | None:
@@ -187,28 +250,65 @@ class LogRows:
         return found
 
     def _refuse_first(
-        self, names: tuple[str, ...], values: FloatArray, bad: BoolArray, rule: str, remedy: str = _CHECK
+        self, role: str, values: NDArray[Any], bad: BoolArray, rule: str, part: int = 0, remedy: str = _CHECK
     ) -> None:
-        """Refuse the first bad cell, and say how many others there are."""
+        """Refuse the bad cell that is the first in the log, and say how many others there are.
+
+        Cells (n,) are those of one part; bad ones of vectors (n, p) are of any.
+        """
         if not bad.any():
             return
-        row, *rest = (int(i) for i in np.argwhere(bad)[0])
-        value = values[(row, *rest)]
-        text = "an empty cell" if np.isnan(value) else shown(float(value)).removesuffix(".0")
-        name = names[rest[0]] if rest and len(names) > 1 else names[0]
-        self.source.refuse(row, name, rule, _and_more(text, bad, "cells"), remedy)
+        table = bad.reshape(len(bad), -1)
+        at = min(np.flatnonzero(table.any(axis=1)), key=lambda row: self.order[row])
+        part += int(np.argmax(table[at]))
+        value, names = values.reshape(table.shape)[at, np.argmax(table[at])], self.columns[role]
+        is_empty = bool(np.isnan(value))
+        text = "an empty cell" if is_empty else shown(float(value)).removesuffix(".0")
+        name = names[part] if len(names) > 1 else names[0]
+        remedy = _FILL if is_empty and self.missing == "error" else remedy
+        self.source.refuse(int(self.order[at]), name, rule, _and_more(text, bad, "cells"), remedy)
 
-    def _episodes(self, read: dict[str, Any]) -> tuple[IntArray, list[str], str]:
-        """Return the number of the episode of each row (n,), the names of the episodes, and their order in words."""
-        if "episode" in self.columns:
-            labels = read[self.columns["episode"][0]]
-            order = "episodes in the order of their numbers" if labels.are_numbers else "episodes as they first appear"
-            return labels.codes, labels.names, order
-        if "terminated" not in self.columns and "truncated" not in self.columns:
-            rule = "must have a column for the episode, or flags where an episode was terminated or truncated"
-            fail(self.source.name, rule, "neither", "Name one: columns={'episode': …}.")
-        ends = np.cumsum(self.terminated | self.truncated)
-        return np.concatenate([[0], ends[:-1]]), [], "episodes in the order of the rows"
+    # Empty cells
+
+    def _remove_incomplete(self) -> str | None:
+        """Drop or cut episodes with empty cells, and return why that may depend on outcomes; None if it does not.
+
+        Whether the state and the action of a step are in the log is decided before its outcome, so a cut before a step
+        without them keeps the proof; a cut before a step without its reward does not (docs/proofs.md, section 14).
+        """
+        incomplete = np.any(list(self._empty.values()), axis=0)
+        before = np.cumsum(incomplete) - incomplete
+        before -= np.repeat(before[self.begins], self.lengths)  # incomplete rows before a row in its episode
+        first = np.flatnonzero(incomplete & (before == 0))
+        if not len(first):
+            return None
+        # Which first states are counted must not depend on them either, where they are estimated.
+        outcome = ~self.follows[first] & self._starts_are_estimated
+        outcome |= ~(self._empty["state"] | self._empty["action"])[first]
+        outcome |= self._empty["step"][first] if "step" in self._empty else False
+        self.n_incomplete = len(first)
+        count = f"{len(first):,} episode{'s' * (len(first) != 1)}"
+        where = self.source.place(int(self.order[first].min()))
+        if self.missing == "drop_episode":
+            kept = np.repeat(~np.logical_or.reduceat(incomplete, self.begins), self.lengths)
+            self.notes.append(f"{count} with empty cells dropped, such as that of {where}")
+            words = f"a log without {count} that had empty cells"
+        else:
+            kept = (before == 0) & ~incomplete
+            self.notes.append(f"{count} cut before a row with an empty cell, such as {where}")
+            where = "before a row without its reward, next state, flag, step or counted first state"
+            words = f"a log with {count} cut, {int(outcome.sum()):,} of them {where}"
+            # The state of a row that is cut is the next state of the row before it.
+            ends = first[self.follows[first] & ~self._empty["state"][first] & ~self.has_next[first - 1]]
+            self.next_states[ends - 1], self.has_next[ends - 1] = self.states[ends], True
+        if not kept.any():
+            rule = "must have a row before the first empty cell of its episode"
+            fail(self.source.name, rule, "none", "Fill the cells.")
+        for name in (*_OF_ROWS, "order", "episodes", "steps"):
+            if (array := getattr(self, name)) is not None:
+                setattr(self, name, array[kept])
+        self._find_begins()
+        return words if self.missing == "drop_episode" or outcome.any() else None
 
     # Episodes
 
@@ -220,7 +320,6 @@ class LogRows:
                 horizon.
         """
         stages, number = self._stages(first_step)
-        self._check_chain()
         next_states, known = self._known_next_states(stages)
         self._check_allowed(stages)
         kept = np.flatnonzero(known)
@@ -252,13 +351,10 @@ class LogRows:
     def _stages(self, first_step: int | None) -> tuple[IntArray, int | None]:
         """Return the stage of each row and the number of the first step."""
         horizon, number = self.problem.task.horizon, None
-        if self.steps is None:
-            begins = np.flatnonzero(~self.follows)
-            lengths = np.diff(begins, append=len(self.follows))
-            self._check_not_numbered(first_step, int(lengths.min()))
-            stages = np.arange(len(self.follows)) - np.repeat(begins, lengths)
+        if self.steps is None or self.steps.dtype.kind == "M":
+            self._check_not_numbered(first_step)
+            stages = np.arange(len(self.follows)) - np.repeat(self.begins, self.lengths)
         else:
-            self._check_numbers(self.steps)
             number = self._first_step(self.steps) if first_step is None else first_step
             stages = (self.steps - number).astype(np.int64)
             if (at := _first(stages < 0)) is not None:
@@ -270,18 +366,26 @@ class LogRows:
             self._refuse(at, "step", rule, received, "Cut the episode, or declare a longer horizon.")
         return stages, number
 
-    def _check_numbers(self, steps: FloatArray) -> None:
-        """Refuse steps that are not whole numbers, are there twice, or are missing between others."""
-        if (at := _first(~((steps == np.floor(steps)) & (np.abs(steps) < 2.0**53)))) is not None:
-            self._refuse(at, "step", "must be a whole number", shown(float(steps[at])), "Number the steps 0, 1, 2, …")
-        jump = np.where(self.follows, np.diff(steps, prepend=steps[0]), 1.0)
-        if (at := _first(jump == 0.0)) is not None:
-            names = ("states", "actions", "rewards", "next_states", "has_next", "terminated")
+    def _check_steps(self, steps: NDArray[Any]) -> None:
+        """Refuse steps that are there twice, and numbers that are not whole or are missing between others."""
+        are_dates = steps.dtype.kind == "M"
+        if not are_dates:
+            whole = np.isnan(steps) | ((steps == np.floor(steps)) & (np.abs(steps) < _EXACT))
+            if (at := _first(~whole)) is not None:
+                self._refuse(
+                    at, "step", "must be a whole number", shown(float(steps[at])), "Number the steps 0, 1, 2, …"
+                )
+        both, jump = self.follows & self._in_order, np.diff(steps, prepend=steps[:1])
+        if (at := _first(both & ~jump.astype(np.bool_))) is not None:
+            names = (*_OF_ROWS[:5], "terminated")
             same = all(np.array_equal(getattr(self, name)[at], getattr(self, name)[at - 1]) for name in names)
             rule = "must be another step than those before it" if same else "must not contradict another row"
             how = "the same step of the same episode as" if same else "another outcome of the same step as"
             self._refuse(at, "step", rule, f"{how} {self._place(at - 1)}", "Remove one of the two rows.")
-        if (at := _first(jump != 1.0)) is not None:
+        if are_dates and both.any():
+            apart = " to ".join(dict.fromkeys(_duration(one) for one in (jump[both].min(), jump[both].max())))
+            self.notes.append(f"dates are {apart} apart in an episode, and no row may be missing between them")
+        if not are_dates and (at := _first(both & (jump != 1.0))) is not None:
             rule = f"must be {int(steps[at - 1]) + 1}, as no step of an episode may be missing between others"
             remedy = f"Add the missing rows, or give what follows another episode; see {self._place(at - 1)}."
             self._refuse(at, "step", rule, int(steps[at]), remedy)
@@ -300,16 +404,16 @@ class LogRows:
             fail(self.source.name, rule, "steps from 1", remedy)
         return least
 
-    def _check_not_numbered(self, first_step: int | None, shortest: int) -> None:
+    def _check_not_numbered(self, first_step: int | None) -> None:
         """Refuse rows without numbers of steps if the first ones may be missing and the difference matters.
 
-        No row of an episode of H rows is missing, so only the `shortest` one counts.
+        No row of an episode of H rows is missing, so only the shortest one counts.
         """
         if first_step not in (None, 0):
-            rule = "must be 0 for a log without a column of steps, in which every episode begins with its first step"
+            rule = "must be 0 for a log without numbers of steps, in which every episode begins with its first step"
             fail("first_step", rule, first_step, "Name the column of steps: columns={'step': …}.")
         why = self._why_first_steps_matter()
-        if first_step is None and why is not None and shortest < self.problem.task.horizon:
+        if first_step is None and why is not None and self._shortest < self.problem.task.horizon:
             rule = f"must come with first_step=0 or a column of steps, as {why}"
             received = "neither, and episodes whose first rows may be missing"
             remedy = "Pass first_step=0 if every episode begins with its first step; else number the steps."
@@ -319,18 +423,24 @@ class LogRows:
         """Return why it matters whether a row is the first of its episode, in words; None if it does not."""
         if self.problem.task.is_staged:
             return "laws differ between stages"
-        is_estimated = self.problem.kind == "finite" and not self.problem.task.start_is_declared
-        return "first states are estimated from the log" if is_estimated else None
+        return "first states are estimated from the log" if self._starts_are_estimated else None
+
+    @property
+    def _starts_are_estimated(self) -> bool:
+        return self.problem.kind == "finite" and not self.problem.task.start_is_declared
 
     def _check_chain(self) -> None:
         """Refuse rows after the end of an episode, and steps that do not begin where the one before ended."""
         over, differs = np.zeros_like(self.follows), np.zeros_like(self.follows)
-        over[1:] = self.follows[1:] & (self.terminated | self.truncated)[:-1]
+        over[1:] = (self.follows & self._in_order)[1:] & (self.terminated | self.truncated)[:-1]
         if (at := _first(over)) is not None:
             role = "terminated" if self.terminated[at - 1] else "truncated"
             received = f"a row after {self._place(at - 1)}, where its episode was {role}"
             self._refuse(at, "episode", "must belong to an episode that goes on", received, "Give it another episode.")
-        differs[1:] = self.follows[1:] & self.has_next[:-1] & rows_differ(self.states[1:], self.next_states[:-1])
+        known = self.has_next[:-1] & ~self._empty["state"][1:] & self._in_order[1:]
+        if "next_state" in self._empty:
+            known &= ~self._empty["next_state"][:-1]
+        differs[1:] = self.follows[1:] & known & rows_differ(self.states[1:], self.next_states[:-1])
         if (at := _first(differs)) is not None:
             rule = f"must be {self._shown(self.next_states[at - 1])}, the next state of {self._place(at - 1)}"
             received = _and_more(self._shown(self.states[at]), differs, "rows")
@@ -375,6 +485,8 @@ class LogRows:
 
     def _selection(self, stages: IntArray, known: BoolArray) -> str | None:
         """Return why leaving out rows may be a selection by their outcomes; None if a rule decided before them."""
+        if self._selected is not None:
+            return self._selected
         last = stages == self.problem.task.horizon - 1
         early = int((~known & ~last).sum())
         if early:

@@ -39,6 +39,9 @@ _LEVELS: tuple[Level, ...] = ("agent", "ties", "tuned", "proven")
 _REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
 
+_NO_RADIUS = 1e-200  # a factor of radii that is taken for 0; 0 times an infinite radius would not be a number
+
+
 def _loops(module: str) -> Any:
     """Return a module of loops; importing numba takes half a second, compiling the first time ten."""
     return importlib.import_module(f"matrixrl.play.compiled.{module}")
@@ -72,6 +75,8 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     if isinstance(model, CountModel):
         if type(model.likelihood_set) not in LIKELIHOOD_SETS.values():
             return _overrides(model.likelihood_set)
+        if model.declared is not None and model.declared.successors is not None:
+            return "successors are declared, and compiled episodes take the best of all states"
         return None if model.pair_counts is None else "pairs share groups, or next states a latent one"
     if n_episodes * mdp.horizon * (len(algorithm.model.confidence.set.members) + 1) * 8 > _LARGEST:
         return "the table of half-widths by visits could become larger than 1 GB"
@@ -368,11 +373,14 @@ class CompiledPlayer:
         confidence, (n, n_pairs) = self._algorithm.model.confidence, self._data.visits.shape
         parts, learns, certifies = confidence.parts, self._data.learns_reward, levels[-1] == 3
         own = confidence.exploration**2
+        all_scales = np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0])
+        if confidence.deterministic:
+            all_scales *= _NO_RADIUS
         reward = np.tile(self._algorithm.unit_reward.ravel(), (n, 1))
         ones = np.ones((len(levels), n, n_pairs))
         return KLBalls(
             levels=np.array(levels),
-            scales=np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0]),
+            scales=all_scales,
             log_all=confidence.log_events(parts.all_functions),
             log_optimal=confidence.log_targets() if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,

@@ -27,6 +27,7 @@ from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reader import options_like, read_problem
 from matrixrl.problems.stages import Stages, read_stages
+from matrixrl.problems.structure import Structure
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from, codec_of
 
@@ -95,6 +96,8 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         arrays["allowed"] = task.allowed
     if task.dynamics is not None:
         arrays |= task.dynamics.arrays()
+    if task.structure is not None:
+        arrays |= task.structure.arrays()
     if problem.points is not None:
         arrays["points"] = problem.state_points()
     header["phi"], of_phi = _save_map("phi", phi)
@@ -263,6 +266,8 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     wanted = {"reward": _TABLE, "start": _ROW, **_MAPS["phi", header["phi"]], **_MAPS["psi", header["psi"]]}
     if any(name in arrays for name in Dynamics.LIKE):
         wanted |= Dynamics.LIKE
+    if any(name in arrays for name in Structure.LIKE):
+        wanted |= Structure.LIKE
     check_arrays(arrays, wanted | {name: table for name, table in optional.items() if name in arrays})
     task = _unpack_task(header, arrays)
     n_states = 0 if states is None else states.size
@@ -289,6 +294,8 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
         setattr(task, name, header[name])
     if "outcomes" in arrays:
         task.dynamics = Dynamics.from_arrays(arrays, task.n_states, task.n_actions, task.reward_range)
+    if "is_deterministic" in arrays:
+        task.structure = Structure.from_arrays(arrays, task.n_states, task.n_actions * task.n_states)
     if classes is not None:
         stages = read_stages(classes, task.horizon, 1)
         if task.n_actions % stages.n_classes or stages.classes.tolist() != classes:

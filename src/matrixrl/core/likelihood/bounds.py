@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,19 @@ from matrixrl.features import OneHotPsi, Psi
 from matrixrl.linalg import SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["JointLaw", "LikelihoodBounds", "reward_bounds"]
+__all__ = ["JointLaw", "LikelihoodBounds", "SuccessorLists", "reward_bounds"]
+
+
+class SuccessorLists(NamedTuple):
+    """The declared possible next states of K groups, each of which has at least one."""
+
+    firsts: IntArray  # (K,) Position of the first one of each group
+    states: IntArray  # (E,) Next states, ascending for each group
+
+    @property
+    def lengths(self) -> IntArray:
+        """Number of possible next states of each group (K,)."""
+        return np.diff(self.firsts, append=len(self.states))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,9 @@ class LikelihoodBounds(ValueBounds):
         most: (A, S) or (B, A, S) Upper bounds on unit rewards.
         least: (A, S) or (B, A, S) Lower bounds on unit rewards.
         joint: Joint law of reward and next state; None if rewards are known.
-        empty: (B,) Number of groups whose pairs cannot share a law (misspecification alarm).
+        empty: (B,) Number of groups whose pairs cannot share a law (misspecification alarm), and one more if data
+            refuted what is declared.
+        successors: Declared possible next states of each group; None if all are possible.
     """
 
     psi: Psi
@@ -70,6 +84,7 @@ class LikelihoodBounds(ValueBounds):
     least: FloatArray
     joint: JointLaw | None
     empty: IntArray
+    successors: SuccessorLists | None = None
     is_normalised = True  # bounds are means of values, so they are inside the range of the values
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
@@ -80,18 +95,20 @@ class LikelihoodBounds(ValueBounds):
             values = np.zeros((self.n_replicas, self.psi.n_states))
         values = self.psi.project(values)
         epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
-        q: FloatArray = self._means(self.seen, values, epsilon, sign, top)[:, self.groups] + reward
+        ends = self._ends(values, sign)
+        q: FloatArray = self._means(self.seen, values, ends, epsilon, sign, top)[:, self.groups] + reward
         if sign > 0 and self.joint is not None:  # the mean of r + V
             joint = self.joint
             totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
             np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
-            both = self._means(joint.seen, totals, joint.epsilon, 1.0, joint.top)
+            both = self._means(joint.seen, totals, ends + 1.0, joint.epsilon, 1.0, joint.top)
             np.minimum(q, both[:, self.groups], out=q)
         return q
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
-        return self._means(self.seen, self.psi.project(values), self.lower, sign)[:, self.groups]
+        values = self.psi.project(values)
+        return self._means(self.seen, values, self._ends(values, sign), self.lower, sign)[:, self.groups]
 
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
         """Return the same bounds with the laws of some pairs (B, A, S) alone."""
@@ -102,8 +119,8 @@ class LikelihoodBounds(ValueBounds):
         return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
 
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
-        """Return the compiled backup, which knows lists of next states; None for latent ones."""
-        if not isinstance(self.psi, OneHotPsi):
+        """Return the compiled backup, which knows lists of next states; None for latent ones or declared successors."""
+        if not isinstance(self.psi, OneHotPsi) or self.successors is not None:
             return None
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
@@ -116,7 +133,7 @@ class LikelihoodBounds(ValueBounds):
         return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
     def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None] | None:
-        if not isinstance(self.psi, OneHotPsi):
+        if not isinstance(self.psi, OneHotPsi) or self.successors is not None:
             return None
         from matrixrl.core.compiled import likelihood
 
@@ -149,14 +166,31 @@ class LikelihoodBounds(ValueBounds):
         none, no_radii = np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0))
         return none, none, nothing, states, nothing, no_radii, no_radii, codes, np.zeros((n, 1))
 
+    def _ends(self, values: FloatArray, sign: float) -> FloatArray:
+        """Return the extreme value of any possible outcome of each group: (B, n outcomes) → (B, K)."""
+        extreme = np.maximum if sign > 0 else np.minimum
+        if self.successors is None:
+            return np.repeat(extreme.reduce(values, axis=1, keepdims=True), self.n_groups, axis=1)
+        found: FloatArray = extreme.reduceat(values[:, self.successors.states], self.successors.firsts, axis=1)
+        return found
+
     def _means(
-        self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None
+        self,
+        seen: SeenRows,
+        values: FloatArray,
+        ends: FloatArray,
+        epsilon: FloatArray,
+        sign: float,
+        top: FloatArray | None = None,
     ) -> FloatArray:
         """Return the extreme means of values (B, n outcomes) of all groups (B, K): the extreme value without data."""
-        ends = values.max(axis=1) if sign > 0 else values.min(axis=1)
-        replica, bounds = seen.ids // self.n_groups, np.repeat(ends, self.n_groups)
-        entries = values[replica[seen.places], seen.outcomes]
-        bounds[seen.ids] = extreme_means(seen, entries, ends[replica], epsilon, sign, top)
+        bounds = ends.flatten()
+        entries = values[(seen.ids // self.n_groups)[seen.places], seen.outcomes]
+        most = bounds[seen.ids]
+        if self.successors is not None and len(most):  # data may be outside, which raises the alarm
+            extreme = np.maximum if sign > 0 else np.minimum
+            most = extreme(most, extreme.reduceat(entries, seen.firsts))
+        bounds[seen.ids] = extreme_means(seen, entries, most, epsilon, sign, top)
         return bounds.reshape(self.n_replicas, self.n_groups)
 
 

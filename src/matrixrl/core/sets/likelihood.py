@@ -13,7 +13,7 @@ from matrixrl.core.likelihood.radii import dirichlet_excess, log_bet_gain
 from matrixrl.core.regularity import regularity
 from matrixrl.core.sets.base import ConfidenceSet
 from matrixrl.linalg import SeenRows
-from matrixrl.records import FloatArray, Guarantee, IntArray
+from matrixrl.records import BoolArray, FloatArray, Guarantee, IntArray
 from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
@@ -83,9 +83,17 @@ class DeltaParts(NamedTuple):
 class LikelihoodConfidence:
     """The likelihood set of an agent and what determines its size, for groups (A, S) of pairs that share a law.
 
-    A law is over so many outcomes: next states, or latent ones.
+    A law is over at most so many outcomes: next states, or latent ones.
+
+    Args:
+        chosen: Confidence set.
+        context: Problem and agent.
+        groups: (A, S) Group of each pair.
+        n_outcomes: Largest number of possible outcomes of a group.
+        is_known: (K,) Groups whose next state is declared; None if there are none.
 
     Attributes:
+        deterministic: Whether next state and reward of each group are declared to be always the same.
         n_groups: Number of groups K of allowed pairs whose law is not known.
         regularity: Constants of the features, which the theorems of the paper use; these sets do not.
         blocks: Blocks of the features, likewise.
@@ -94,7 +102,15 @@ class LikelihoodConfidence:
 
     left_out: str | None = None
 
-    def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray, n_outcomes: int) -> None:
+    def __init__(
+        self,
+        chosen: LikelihoodSet,
+        context: ModelContext,
+        groups: IntArray,
+        n_outcomes: int,
+        is_known: BoolArray | None = None,
+    ) -> None:
+        self.deterministic = context.structure is not None and context.structure.deterministic
         self.n_outcomes, self.groups, self.targeted, self.tuned = n_outcomes, groups, chosen.targeted, chosen.tuned
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
@@ -102,6 +118,8 @@ class LikelihoodConfidence:
         self._is_unknown = is_unknown = context.part.mask().reshape(groups.shape)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
+        if is_known is not None and context.known_reward:
+            is_unknown &= ~is_known[groups]
         self.n_groups = max(len(np.unique(groups[is_unknown])), 1)
         self.regularity, self.blocks = regularity(context.part.features(context.features)), context.part.blocks()
 
@@ -181,6 +199,10 @@ class LikelihoodConfidence:
         if self._has_own_radius:
             return None
         k, horizon, steps = self.n_groups, self.horizon, n_episodes * self.horizon
+        ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
+        path = horizon * math.sqrt(0.5 * steps * math.log(1.0 / path_delta))
+        if self.deterministic:  # only an episode that visits a new group is charged (docs/proofs.md, section 9.8)
+            return (1.0 + delay) * horizon * k + ties + path
         half, s = 0.5, self.n_outcomes
         redundancy = (
             math.lgamma(steps + half * s) - math.lgamma(half * s) - math.lgamma(steps + half) + math.lgamma(half)
@@ -194,5 +216,4 @@ class LikelihoodConfidence:
         known = 2.0 if delay == 0 else 3.0  # at the j-th visit of a group, data of at least j/known visits were there
         later = 2.0 * math.sqrt(2.0 * known) * self.exploration * root * math.sqrt((1.0 + switch_growth) * k * steps)
         late = 0.0 if delay == 0 else (delay + 1.0) * horizon * k * math.log2(max(n_episodes, 1))
-        ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
-        return first + later + late + ties + horizon * math.sqrt(0.5 * steps * math.log(1.0 / path_delta))
+        return first + later + late + ties + path

@@ -122,7 +122,7 @@ class ReadOptions:
         self.known_reward = optional_flag("known_reward", known_reward)
         choice("reward_outside", self.reward_outside, REWARD_OUTSIDE)
         flag("psi_pinv", self.psi_pinv)
-        self.deterministic = optional_flag("deterministic", self.deterministic) or None
+        self.deterministic: bool | None = optional_flag("deterministic", given.get("deterministic")) or None
         spacing("measure_regret", self.measure_regret)
         if isinstance(self.allowed, str):
             choice("allowed", self.allowed, ["all"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,8 +23,7 @@ __all__ = ["Structure", "read_structure"]
 _REMEDY = "Give successors[s][a], the list of possible next states, or a mask (S, A, S) of booleans."
 
 
-def _no_codes() -> IntArray:
-    return np.zeros(0, dtype=np.int64)
+_NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +36,10 @@ class Structure:
             all next states are possible.
     """
 
-    deterministic: bool = False
-    codes: IntArray = field(default_factory=_no_codes)
+    deterministic: bool
+    codes: IntArray
 
-    LIKE: ClassVar[dict[str, NDArray[Any]]] = {
-        "is_deterministic": np.empty(1, dtype=np.bool_),
-        "successor_codes": _no_codes(),
-    }
+    LIKE: ClassVar[dict[str, NDArray[Any]]] = {"is_deterministic": np.array([True]), "successor_codes": _NOTHING}
     """Names, types and numbers of axes of the arrays of `arrays`."""
 
     @property
@@ -70,29 +66,21 @@ class Structure:
 
     def check(self, transitions: Transitions, task: Task) -> None:
         """Refuse a structure that known transition probabilities contradict."""
-        states, actions, following = _possible(transitions)
-        used = np.ones(len(states), dtype=np.bool_) if task.allowed is None else task.allowed[states, actions]
-        several = used & (np.bincount(actions * task.n_states + states)[actions * task.n_states + states] > 1)
-        if self.deterministic and several.any():
-            first = several.argmax()
-            received = f"several possible next states of state {states[first]} and action {actions[first]}"
-            fail("deterministic", "must be left out unless P leads to one state from each pair", received, "Correct P.")
-        missing = used & ~np.isin((actions * task.n_states + states) * task.n_states + following, self.codes)
-        if len(self.codes) and missing.any():
-            first = missing.argmax()
-            received = f"P > 0 for state {following[first]} after state {states[first]} and action {actions[first]}"
-            fail("successors", "must contain every next state that P makes possible", received, "Add it.")
-
-
-def _possible(transitions: Transitions) -> tuple[IntArray, IntArray, IntArray]:
-    """Return state, action and next state wherever P is positive, (E,) each."""
-    lists, actions = transitions.successors(), np.arange(transitions.n_actions)
-    if lists is not None:
-        number = np.repeat(np.arange(len(lists.firsts) - 1), np.diff(lists.firsts))
-        return number // len(actions), number % len(actions), lists.states
-    found = [np.nonzero(transitions.rows(np.full(len(actions), s), actions)) for s in range(transitions.n_states)]
-    states = np.repeat(np.arange(len(found)), [len(a) for a, _ in found])
-    return states, np.concatenate([a for a, _ in found]), np.concatenate([following for _, following in found])
+        lists, n, n_actions = transitions.successors(), task.n_states, task.n_actions
+        if lists is None:
+            rule, received = "must be left out for a P that does not list next states", type(transitions).__name__
+            fail("deterministic" if self.deterministic else "successors", rule, received, "Give P as an array.")
+        states, actions = np.divmod(np.repeat(np.arange(n * n_actions), np.diff(lists.firsts)), n_actions)
+        pairs = actions * n + states
+        used = np.ones(len(pairs), dtype=np.bool_) if task.allowed is None else task.allowed[states, actions]
+        several = used & (np.bincount(pairs)[pairs] > 1) & self.deterministic
+        missing = used & ~np.isin(pairs * n + lists.states, self.codes) & (len(self.codes) > 0)
+        for name, wrong in (("deterministic", several), ("successors", missing)):
+            if wrong.any():
+                at = wrong.argmax()
+                received = f"P > 0 for next state {lists.states[at]} of state {states[at]} and action {actions[at]}"
+                rule = "must agree with P" + ", where it is one of several" * (name == "deterministic")
+                fail(name, rule, received, "Correct one of them.")
 
 
 def read_structure(deterministic: Any, successors: Any, task: Task) -> Structure | None:
@@ -102,14 +90,14 @@ def read_structure(deterministic: Any, successors: Any, task: Task) -> Structure
     """
     chosen = flag("deterministic", deterministic)
     if successors is None:
-        return Structure(chosen) if chosen else None
+        return Structure(chosen, _NOTHING) if chosen else None
     n, end = task.n_states, task.end_state
     lists = dict(_lists(successors, task))
     may_end = task.end_is_added and not any(end in states for states in lists.values())
     codes = []
     for a in range(task.n_own_actions):
         for s in range(n):
-            states = lists.get((s, a), _no_codes())
+            states = lists.get((s, a), _NOTHING)
             if s == end or not (len(states) or task.allowed is None or task.allowed[s, a]):
                 states = np.array([s])  # nothing is chosen there
             elif not len(states):
@@ -126,19 +114,21 @@ def _lists(given: Any, task: Task) -> Iterator[tuple[tuple[int, int], IntArray]]
     sizes = task.n_observed, task.n_states
     for s, row in enumerate(_rows("successors", given, sizes, "states")):
         for a, one in enumerate(_rows(f"successors[{s}]", row, (task.n_own_actions,), "actions")):
-            name, found = f"successors[{s}][{a}]", np.zeros(0, dtype=np.object_)
-            with suppress(ValueError):  # of lists that are no array
-                found = np.asarray(one)
-            if found.dtype == np.bool_ and found.ndim == 1 and len(found) in sizes:
-                found = np.flatnonzero(found)
-            if found.ndim != 1 or (
-                found.dtype.kind not in "iu" and not (isinstance(one, (list, tuple)) and len(one) == 0)
-            ):
-                fail(name, f"must be a list of states, or {sizes[0]} booleans", shown(one), _REMEDY)
-            outside = found[(found < 0) | (found >= sizes[1])]
-            if len(outside):
-                fail(name, f"must have states from 0 to {sizes[1] - 1}", outside[0], _REMEDY)
-            yield (s, a), np.unique(found).astype(np.int64)
+            yield (s, a), _states_of(f"successors[{s}][{a}]", one, sizes)
+
+
+def _states_of(name: str, given: Any, sizes: tuple[int, int]) -> IntArray:
+    """Return the states of a list or a mask, ascending."""
+    found: NDArray[Any] = np.zeros((0, 0))
+    with suppress(ValueError):  # of lists that are no array
+        found = np.asarray(given)
+    if found.dtype == np.bool_ and found.ndim == 1 and len(found) in sizes:
+        return np.flatnonzero(found)
+    is_list = found.ndim == 1 and (found.dtype.kind in "iu" or not found.size)
+    if not is_list or len(np.unique(found)) < len(found) or (found < 0).any() or (found >= sizes[1]).any():
+        rule = f"must list different states from 0 to {sizes[1] - 1}, or be {sizes[0]} booleans"
+        fail(name, rule, shown(given), _REMEDY)
+    return np.sort(found.astype(np.int64))
 
 
 def _rows(name: str, given: Any, sizes: tuple[int, ...], what: str) -> Any:

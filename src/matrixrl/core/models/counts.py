@@ -106,11 +106,9 @@ class CountModel(Model):
     @property
     def confidence(self) -> LikelihoodConfidence:
         if self._confidence is None:
-            n_outcomes, successors = self.psi.d_psi, None if self.declared is None else self.declared.successors
-            known = None
-            if successors is not None:
-                n_outcomes, known = int(successors.lengths.max()), successors.lengths == 1
-            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, self.groups, n_outcomes, known)
+            lists = None if self.declared is None else self.declared.successors
+            sizes = self.groups, self.psi.d_psi, None if lists is None else lists.lengths
+            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, *sizes)
         return self._confidence
 
     def forget(self) -> None:
@@ -214,11 +212,8 @@ class CountModel(Model):
         return values.reshape(self.context.n_replicas, self.n_rows)
 
     def _excess_of(self, seen: SeenRows) -> FloatArray:
-        """Return `LikelihoodSet.excess` of rows with data (R,)."""
-        size = self.confidence.n_outcomes
-        if self.is_refuted.any():  # more outcomes than are possible must not end in an error
-            size = max(size, int(seen.lengths.max()))
-        return self.likelihood_set.excess(seen, size)
+        """Return `LikelihoodSet.excess` of rows with data; those that refute what is declared have more outcomes."""
+        return self.likelihood_set.excess(seen, max(self.confidence.n_outcomes, int(seen.lengths.max(initial=0))))
 
     @property
     def is_refuted(self) -> BoolArray:

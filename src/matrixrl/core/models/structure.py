@@ -92,14 +92,13 @@ class DeclaredLaws:
 
     def words(self, problem: Problem) -> str | None:
         """Return why nothing is proven any more; None if nothing was refuted."""
-        replicas = np.flatnonzero(self.is_refuted)
-        if not len(replicas):
+        if not self.is_refuted.any():
             return None
-        pair, kind, *both = self.refuted[replicas[0]].tolist()
+        pair, kind, *both = self.refuted[self.is_refuted][0].tolist()
         action, state = divmod(int(pair), self._n_states)
         name = f"pair (state {problem.shown_state(state)}, action {shown(problem.env_action(action))})"
         if kind == _SECOND_REWARD:
-            one, mean = (f"{problem.task.unit * r + (problem.task.reward_range or (0.0,))[0]:.6g}" for r in both)
+            one, mean = (f"{problem.finite_task.reward_range[0] + problem.task.unit * r:.6g}" for r in both)
             return f"deterministic=True is refuted: {name} earned {one}, and {mean} on average"
         one, other = (problem.shown_state(s) for s in both)
         if kind == _OUTSIDE:

@@ -13,7 +13,7 @@ from matrixrl.core.likelihood.radii import dirichlet_excess, log_bet_gain
 from matrixrl.core.regularity import regularity
 from matrixrl.core.sets.base import ConfidenceSet
 from matrixrl.linalg import SeenRows
-from matrixrl.records import BoolArray, FloatArray, Guarantee, IntArray
+from matrixrl.records import FloatArray, Guarantee, IntArray
 from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
@@ -83,14 +83,8 @@ class DeltaParts(NamedTuple):
 class LikelihoodConfidence:
     """The likelihood set of an agent and what determines its size, for groups (A, S) of pairs that share a law.
 
-    A law is over at most so many outcomes: next states, or latent ones.
-
-    Args:
-        chosen: Confidence set.
-        context: Problem and agent.
-        groups: (A, S) Group of each pair.
-        n_outcomes: Largest number of possible outcomes of a group.
-        is_known: (K,) Groups whose next state is declared; None if there are none.
+    A law is over so many outcomes: next states, or latent ones. `sizes` (K,) are the numbers of those that are declared
+    to be possible, if there are any.
 
     Attributes:
         deterministic: Whether next state and reward of each group are declared to be always the same.
@@ -108,18 +102,19 @@ class LikelihoodConfidence:
         context: ModelContext,
         groups: IntArray,
         n_outcomes: int,
-        is_known: BoolArray | None = None,
+        sizes: IntArray | None = None,
     ) -> None:
         self.deterministic = context.structure is not None and context.structure.deterministic
-        self.n_outcomes, self.groups, self.targeted, self.tuned = n_outcomes, groups, chosen.targeted, chosen.tuned
+        self.n_outcomes = n_outcomes if sizes is None else int(sizes.max())
+        self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._choices = context.known_reward, context.choices
         self._is_unknown = is_unknown = context.part.mask().reshape(groups.shape)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
-        if is_known is not None and context.known_reward:
-            is_unknown &= ~is_known[groups]
+        if sizes is not None and context.known_reward:
+            is_unknown &= sizes[groups] > 1
         self.n_groups = max(len(np.unique(groups[is_unknown])), 1)
         self.regularity, self.blocks = regularity(context.part.features(context.features)), context.part.blocks()
 

@@ -36,10 +36,8 @@ _LARGEST = 1 << 30  # bytes of a table
 _FEW = 64  # states; beyond them a dense P is faster as one matrix product
 _SPARSE = 8
 _LEVELS: tuple[Level, ...] = ("agent", "ties", "tuned", "proven")
-_REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
-
-
 _NO_RADIUS = 1e-200  # a factor of radii that is taken for 0; 0 times an infinite radius would not be a number
+_REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
 
 def _loops(module: str) -> Any:
@@ -373,14 +371,12 @@ class CompiledPlayer:
         confidence, (n, n_pairs) = self._algorithm.model.confidence, self._data.visits.shape
         parts, learns, certifies = confidence.parts, self._data.learns_reward, levels[-1] == 3
         own = confidence.exploration**2
-        all_scales = np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0])
-        if confidence.deterministic:
-            all_scales *= _NO_RADIUS
+        scales = np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0])
         reward = np.tile(self._algorithm.unit_reward.ravel(), (n, 1))
         ones = np.ones((len(levels), n, n_pairs))
         return KLBalls(
             levels=np.array(levels),
-            scales=all_scales,
+            scales=scales * (_NO_RADIUS if confidence.deterministic else 1.0),
             log_all=confidence.log_events(parts.all_functions),
             log_optimal=confidence.log_targets() if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,

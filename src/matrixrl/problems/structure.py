@@ -133,8 +133,7 @@ def _states_of(name: str, given: Any, sizes: tuple[int, int]) -> IntArray:
 
 def _rows(name: str, given: Any, sizes: tuple[int, ...], what: str) -> Any:
     """Return a list or an array with as many rows as there are states or actions."""
-    is_list = isinstance(given, (list, tuple, np.ndarray))
-    if not is_list or len(given) not in sizes:
-        received = f"{len(given)} rows" if is_list else shown(given)
-        fail(name, f"must have one row for each of {sizes[0]} {what}", received, _REMEDY)
-    return given
+    rows = given.tolist() if isinstance(given, np.ndarray) and not given.ndim else given
+    if not isinstance(rows, (list, tuple, np.ndarray)) or len(rows) not in sizes:
+        fail(name, f"must have one row for each of {sizes[0]} {what}", shown(given), _REMEDY)
+    return rows

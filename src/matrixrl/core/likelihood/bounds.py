@@ -95,20 +95,18 @@ class LikelihoodBounds(ValueBounds):
             values = np.zeros((self.n_replicas, self.psi.n_states))
         values = self.psi.project(values)
         epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
-        ends = self._ends(values, sign)
-        q: FloatArray = self._means(self.seen, values, ends, epsilon, sign, top)[:, self.groups] + reward
+        q: FloatArray = self._means(self.seen, values, epsilon, sign, top)[:, self.groups] + reward
         if sign > 0 and self.joint is not None:  # the mean of r + V
             joint = self.joint
             totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
             np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
-            both = self._means(joint.seen, totals, ends + 1.0, joint.epsilon, 1.0, joint.top)
+            both = self._means(joint.seen, totals, joint.epsilon, 1.0, joint.top)
             np.minimum(q, both[:, self.groups], out=q)
         return q
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
-        values = self.psi.project(values)
-        return self._means(self.seen, values, self._ends(values, sign), self.lower, sign)[:, self.groups]
+        return self._means(self.seen, self.psi.project(values), self.lower, sign)[:, self.groups]
 
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
         """Return the same bounds with the laws of some pairs (B, A, S) alone."""
@@ -166,31 +164,21 @@ class LikelihoodBounds(ValueBounds):
         none, no_radii = np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0))
         return none, none, nothing, states, nothing, no_radii, no_radii, codes, np.zeros((n, 1))
 
-    def _ends(self, values: FloatArray, sign: float) -> FloatArray:
-        """Return the extreme value of any possible outcome of each group: (B, n outcomes) → (B, K)."""
-        extreme = np.maximum if sign > 0 else np.minimum
-        if self.successors is None:
-            return np.repeat(extreme.reduce(values, axis=1, keepdims=True), self.n_groups, axis=1)
-        found: FloatArray = extreme.reduceat(values[:, self.successors.states], self.successors.firsts, axis=1)
-        return found
-
     def _means(
-        self,
-        seen: SeenRows,
-        values: FloatArray,
-        ends: FloatArray,
-        epsilon: FloatArray,
-        sign: float,
-        top: FloatArray | None = None,
+        self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None
     ) -> FloatArray:
         """Return the extreme means of values (B, n outcomes) of all groups (B, K): the extreme value without data."""
-        bounds = ends.flatten()
-        entries = values[(seen.ids // self.n_groups)[seen.places], seen.outcomes]
-        most = bounds[seen.ids]
-        if self.successors is not None and len(most):  # data may be outside, which raises the alarm
-            extreme = np.maximum if sign > 0 else np.minimum
-            most = extreme(most, extreme.reduceat(entries, seen.firsts))
-        bounds[seen.ids] = extreme_means(seen, entries, most, epsilon, sign, top)
+        extreme, replica = np.maximum if sign > 0 else np.minimum, seen.ids // self.n_groups
+        entries = values[replica[seen.places], seen.outcomes]
+        if self.successors is None:
+            bounds = np.repeat(extreme.reduce(values, axis=1), self.n_groups)
+            ends = bounds[seen.ids]
+        else:  # of the levels of rewards the extreme one; data outside, which raise the alarm, count
+            of_states = extreme.reduce(values.reshape(self.n_replicas, self.psi.d_psi, -1), axis=2)
+            bounds = extreme.reduceat(of_states[:, self.successors.states], self.successors.firsts, axis=1).ravel()
+            ends = bounds[seen.ids]
+            ends = extreme(ends, extreme.reduceat(entries, seen.firsts)) if len(ends) else ends
+        bounds[seen.ids] = extreme_means(seen, entries, ends, epsilon, sign, top)
         return bounds.reshape(self.n_replicas, self.n_groups)
 
 

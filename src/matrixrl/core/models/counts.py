@@ -238,10 +238,7 @@ class CountModel(Model):
         self.revision += 1
 
     def _contradicted_groups(self, clock: Clock) -> IntArray:
-        """Return the number of groups whose pairs do not share such a law, by the test of docs/proofs.md, 9.6: (B,).
-
-        It is one more if data refuted what is declared.
-        """
+        """Return the number of groups without a shared law (docs/proofs.md, 9.6), and one if data refuted 9.8: (B,)."""
         found = self.is_refuted.astype(np.int64)
         if self.pair_counts is None or not len(self.counts.seen.ids):
             return found

@@ -60,9 +60,9 @@ class DeclaredLaws:
             a, s = np.argwhere(self._groups == missing[0])[0].tolist()
             rule = "must have a next state that all pairs of one feature share, as they have one law"
             fail("successors", rule, f"none for those of state {s} and action {a}", "Split the feature.")
-        unused = np.setdiff1d(np.arange(groups.max() + 1), groups[used])
-        shared = np.union1d(shared, unused * n)
-        return SuccessorLists(np.searchsorted(shared, np.arange(groups.max() + 1) * n), shared % n)
+        numbers = np.arange(groups.max() + 1)
+        shared = np.union1d(shared, np.setdiff1d(numbers, groups[used]) * n)  # groups that nothing visits
+        return SuccessorLists(np.searchsorted(shared, numbers * n), shared % n)
 
     @property
     def is_refuted(self) -> BoolArray:

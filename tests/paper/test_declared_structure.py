@@ -17,18 +17,23 @@ from matrixrl import FiniteMDP, MatrixRL, Task, run_seeds
 from matrixrl.problems import solve
 from tolerances import EXACT, SOLVER
 
-S, A, H = 7, 3, 5
+S, A, H = 7, 3, 8
 
 
 def moves(seed: int) -> np.ndarray:
-    """Return the next state of every pair (S, A)."""
-    return np.random.default_rng(seed).integers(0, S, size=(S, A))
+    """Return the next state of every pair (S, A): one action leads on, the others lead back."""
+    rng = np.random.default_rng(seed)
+    back = rng.integers(0, np.arange(S)[:, None] + 1, size=(S, A))
+    on = rng.integers(0, A, size=S)
+    back[np.arange(S), on] = np.minimum(np.arange(S) + 1, S - 1)
+    return back
 
 
 def certain(seed: int, **options) -> FiniteMDP:
-    """Return a deterministic MDP."""
-    rng = np.random.default_rng(seed + 1000)
-    return FiniteMDP(np.eye(S)[moves(seed)], rng.integers(0, 5, size=(S, A)) / 4.0, H, **options)
+    """Return a deterministic MDP whose last state pays most."""
+    reward = np.random.default_rng(seed + 1000).integers(0, 3, size=(S, A)) / 16.0
+    reward[-1] = 1.0
+    return FiniteMDP(np.eye(S)[moves(seed)], reward, H, **options)
 
 
 def branching(seed: int, **options) -> FiniteMDP:
@@ -124,7 +129,19 @@ class TestDeterministic:
         n = 50
         agent = MatrixRL(certain(0), seed=0, preset="optimistic", deterministic=True)
         path = H * math.sqrt(0.5 * n * H * math.log(1.0 / 0.05))
-        assert agent._algorithm.claims.regret_bound(n) == pytest.approx(H * S * A + path + 2e-9 * n * H * H)
+        ties = 2e-9 * n * H * H
+        assert agent._algorithm.claims.regret_bound(n) == pytest.approx(H * S * A + path + ties)
+        assert agent._algorithm.claims.bound(n, delay=2) == pytest.approx(3 * H * S * A + path + ties)
+        budget = MatrixRL(certain(0), seed=0, deterministic=True, optimism_budget=2.0)
+        earned = 2.0 * (H * H * S * A + H * ties + H)
+        assert budget._algorithm.claims.regret_bound(n) == pytest.approx(H * S * A + path + ties + earned)
+
+    def test_what_the_budget_earns_is_below_its_bound(self):
+        for seed in range(5):
+            agent = MatrixRL(certain(seed), seed=seed, deterministic=True)
+            agent.learn(60)
+            assert 0.0 < agent._algorithm.budget.earned[0] <= H * H * S * A
+            assert agent._algorithm.budget.charged[0] <= agent._algorithm.budget.limit[0]
 
     @pytest.mark.parametrize("options", [{}, {"known_reward": False}, {"preset": "optimistic"}, {"certify": True}])
     def test_compiled_episodes_are_those_of_numpy(self, options):
@@ -133,8 +150,20 @@ class TestDeterministic:
             run_seeds(mdp, n_episodes=40, seeds=3, deterministic=True, compiled=compiled, **options)
             for compiled in (False, True)
         )
-        assert np.array_equal(one.regret, two.regret)
+        assert np.abs(one.regret - two.regret).max() < EXACT
+        assert (one.regret > 0.1).sum(axis=1).min() >= 3
+        assert (one.regret[:, -1] < EXACT).all()
         assert np.abs(one.upper - two.upper).max() < EXACT
+
+    @pytest.mark.parametrize("compiled", [False, True])
+    def test_episodes_that_end_early_refute_nothing(self, compiled):
+        """State 0 leads to 1 or to the end, 1 to the end; what is not played after the end is no data."""
+        after = np.array([[1, 2], [2, 0], [2, 2]])
+        mdp = FiniteMDP(np.eye(3)[after], [[0.25, 0.5], [1.0, 0.0], [0.0, 0.0]], 4, end_state=2, deterministic=True)
+        result = run_seeds(mdp, n_episodes=20, seeds=4, known_reward=False, compiled=compiled)
+        assert result.guarantee
+        assert not result.alarms.any()
+        assert (result.regret[:, -1] < EXACT).all()
 
     def test_a_random_start_and_stages_and_a_discount(self):
         laws = [np.eye(S)[moves(seed)] for seed in range(H)]
@@ -286,11 +315,28 @@ class TestRefuted:
         assert words in str(again._algorithm.claims.charged_regret)
         assert words in again.alarm
 
-    def test_what_follows_from_refuted_successors_is_finite(self):
-        agent = MatrixRL(Task(n_states=3, n_actions=2, horizon=3, start=0, successors=[[[0]] * 2] * 3), seed=0)
-        for _ in range(3):
-            asked(agent, [(0, 0, 0.5, 1), (1, 0, 1.0, 2), (2, 0, 0.5, 1)])
+    def test_bounds_after_a_refutation_are_between_those_of_all_states(self):
+        reward, lists = [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [[[0]] * 2, [[1]] * 2, [[2]] * 2]
+        agent = MatrixRL(Task(reward, horizon=3, start=0, successors=lists), seed=0)
+        for following in (0, 0, 0, 1):
+            asked(agent, [(0, 0, 0.0, following)])
+        values, bounds = np.array([[0.2, 1.0, 0.0]]), agent._algorithm.model.bounds(agent._algorithm.clock, "proven")[0]
+        low, high = (bounds.bound(values, sign=sign)[0, 0, 0] for sign in (-1.0, 1.0))
+        assert bounds.empty.tolist() == [1]
+        assert 0.2 <= low <= 0.75 * 0.2 + 0.25 <= high <= 1.0
         assert np.isfinite(agent._algorithm.q_table()).all()
+
+    def test_a_plan_that_is_kept_has_the_alarm_too(self):
+        one = Task(n_states=2, n_actions=1, horizon=2, start=0, deterministic=True)
+        agent = MatrixRL(one, seed=0, switch_growth=1.0)  # a plan at 64 visits, and at 128
+        for _ in range(40):
+            asked(agent, [(0, 0, 0.5, 0), (0, 0, 0.5, 0)])
+        n_plans = agent._algorithm.n_plans.copy()
+        asked(agent, [(0, 0, 0.5, 0), (0, 0, 0.75, 0)])
+        assert agent.alarm is None
+        asked(agent, [(0, 0, 0.5, 0)])
+        assert agent._algorithm.n_plans == n_plans
+        assert "pair (state 0, action 0) earned 0.75" in agent.alarm
 
     def test_the_first_step_of_an_episode_and_the_same_episode_are_compared(self):
         agent = MatrixRL(Task(n_states=3, n_actions=2, horizon=3, start=0, deterministic=True), seed=0)

@@ -72,7 +72,7 @@ class DeclaredLaws:
 
     def watch(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, taken: BoolArray, model: Any) -> None:
         """Compare steps (B, T), which the model has learned from, with what is declared."""
-        found: list[tuple[int, BoolArray, Any, Any]] = []
+        found: list[tuple[int, NDArray[Any], Any, Any]] = []
         if self.successors is not None:
             is_outside = ~np.isin(pairs * self._n_states + next_states, self._codes)
             found.append((_OUTSIDE, is_outside, next_states, next_states))
@@ -82,11 +82,11 @@ class DeclaredLaws:
             first, last = seen.firsts[place], seen.firsts[place] + seen.lengths[place] - 1
             found.append((_SECOND_STATE, first < last, seen.outcomes[first], seen.outcomes[last]))
             mean = model.reward_sums.ravel()[ids] / seen.totals[place]
-            differs = self._learns_reward & (np.abs(rewards - mean) > _SAME_REWARD)
-            found.append((_SECOND_REWARD, differs, rewards, mean))
+            distance = np.abs(rewards - mean) * self._learns_reward
+            found.append((_SECOND_REWARD, distance * (distance > _SAME_REWARD), rewards, mean))
         for kind, differs, one, other in found:
-            for b in np.flatnonzero((differs & taken).any(axis=1) & ~self.is_refuted).tolist():
-                t = int((differs & taken)[b].argmax())
+            for b in np.flatnonzero((differs * taken).any(axis=1) & ~self.is_refuted).tolist():
+                t = int((differs * taken)[b].argmax())
                 self.refuted = self.refuted.copy()
                 self.refuted[b] = pairs[b, t], kind, one[b, t], other[b, t]
 

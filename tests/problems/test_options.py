@@ -49,6 +49,8 @@ OF_THE_WORLD = (
     "discount",
     "accuracy",
     "start",
+    "deterministic",
+    "successors",
 )
 
 
@@ -66,6 +68,8 @@ def other_value(option, n_states, n_actions):
         "discount": 0.5,
         "accuracy": 0.3,
         "start": 1,
+        "deterministic": True,
+        "successors": np.ones((n_states, n_actions, n_states), dtype=bool),
     }[option]
 
 

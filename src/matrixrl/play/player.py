@@ -36,6 +36,7 @@ _LARGEST = 1 << 30  # bytes of a table
 _FEW = 64  # states; beyond them a dense P is faster as one matrix product
 _SPARSE = 8
 _LEVELS: tuple[Level, ...] = ("agent", "ties", "tuned", "proven")
+_NO_RADIUS = 1e-200  # a factor of radii that is taken for 0; 0 times an infinite radius would not be a number
 _REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
 
@@ -72,6 +73,8 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     if isinstance(model, CountModel):
         if type(model.likelihood_set) not in LIKELIHOOD_SETS.values():
             return _overrides(model.likelihood_set)
+        if model.declared is not None and model.declared.successors is not None:
+            return "successors are declared, and compiled episodes take the best of all states"
         return None if model.pair_counts is None else "pairs share groups, or next states a latent one"
     if n_episodes * mdp.horizon * (len(algorithm.model.confidence.set.members) + 1) * 8 > _LARGEST:
         return "the table of half-widths by visits could become larger than 1 GB"
@@ -374,11 +377,12 @@ class CompiledPlayer:
         confidence, (n, n_pairs) = self._algorithm.model.confidence, self._data.visits.shape
         parts, learns, certifies = confidence.parts, self._data.learns_reward, levels[-1] == 3
         own = confidence.exploration**2
+        scales = np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0])
         reward = np.tile(self._algorithm.unit_reward.ravel(), (n, 1))
         ones = np.ones((len(levels), n, n_pairs))
         return KLBalls(
             levels=np.array(levels),
-            scales=np.array([own, own * TIE_EXPLORATION**2, TUNED_EXPLORATION**2, 1.0]),
+            scales=scales * (_NO_RADIUS if confidence.deterministic else 1.0),
             log_all=confidence.log_events(parts.all_functions),
             log_optimal=confidence.log_targets() if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,

@@ -21,6 +21,7 @@ from matrixrl.problems.solution import (
     solve,
 )
 from matrixrl.problems.stages import Stages
+from matrixrl.problems.structure import Structure
 from matrixrl.problems.task import effective_horizon
 from matrixrl.problems.transitions import (
     DenseTransitions,
@@ -51,6 +52,7 @@ __all__ = [
     "Solution",
     "SparseTransitions",
     "Stages",
+    "Structure",
     "Successors",
     "Task",
     "Transitions",

@@ -51,6 +51,9 @@ class FiniteMDP(Described):
             each stage, P and rewards may also be given once for each class.
         discount: Factor γ of each step, as in `Task`.
         accuracy: Accuracy of a horizon that the discount chooses, as in `Task`.
+        deterministic: Tell agents that the next state and the reward of each pair are always the same, as in `Task`;
+            P is compared with it.
+        successors: Tell agents the possible next states, likewise.
 
     Raises:
         InvalidInput: A row of P is not a distribution, a reward is not finite or outside its range, or another argument
@@ -81,6 +84,8 @@ class FiniteMDP(Described):
         stage_dependent: Any = None,
         discount: float = 1.0,
         accuracy: float = 0.01,
+        deterministic: bool = False,
+        successors: Any = None,
     ) -> None:
         self.noisy_rewards = flag("noisy_rewards", noisy_rewards)
         laws = _laws(transitions)
@@ -97,6 +102,8 @@ class FiniteMDP(Described):
             stage_dependent=True if laws is not None and stage_dependent is None else stage_dependent,
             discount=discount,
             accuracy=accuracy,
+            deterministic=deterministic,
+            successors=successors,
         )
         self.task.start_is_declared = True
         self.transitions = _joint_law([transitions] if laws is None else laws, self.task)
@@ -107,6 +114,7 @@ class FiniteMDP(Described):
         end = self.task.end_state
         if end is not None:
             self._check_end(end)
+        self._check_structure()
 
     @property
     def n_states(self) -> int:
@@ -141,6 +149,13 @@ class FiniteMDP(Described):
     def restricted(self, allowed: Any) -> FiniteMDP:
         """Return the MDP with the allowed actions that are given, as `Task.restricted` reads them."""
         return self._with_task(self.task.restricted(allowed))
+
+    def declared(self, deterministic: Any, successors: Any) -> FiniteMDP:
+        """Return the MDP with the structure that is declared to agents, as `Task.declared` does; P must agree."""
+        chosen = self._with_task(self.task.declared(deterministic, successors))
+        if chosen is not self:
+            chosen._check_structure()
+        return chosen
 
     def staged(self, stage_dependent: Any) -> FiniteMDP:
         """Return the MDP for agents that do not share data between stages, as in `Task.staged`."""
@@ -232,6 +247,14 @@ class FiniteMDP(Described):
         if self.task.end_state is not None:
             paid = np.where(states == self.task.end_state, 0.0, paid)
         return paid
+
+    def _check_structure(self) -> None:
+        if self.task.structure is None:
+            return
+        if self.task.structure.deterministic and self.noisy_rewards:
+            rule = "must be left out if rewards are noisy"
+            fail("deterministic", rule, "noisy_rewards=True", "Leave it out, or give successors=….")
+        self.task.structure.check(self.transitions, self.task)
 
     def _check_end(self, end: int) -> None:
         actions = np.arange(self.n_actions)

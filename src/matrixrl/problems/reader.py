@@ -76,6 +76,9 @@ class ProblemOptions(TypedDict, total=False):
         accuracy: Share of the largest possible value that may be cut off; 0.01 by default.
         start: First state of an environment that does not declare it, or one probability for each state. Certificates
             are about it; by default they estimate the distribution of first states from the episodes.
+        deterministic: Declare that the next state and the reward of each pair of numbered states are always the same,
+            as in `Task`.
+        successors: Declare the possible next states of each pair, as in `Task`.
     """
 
     phi: Any
@@ -91,6 +94,8 @@ class ProblemOptions(TypedDict, total=False):
     discount: float | None
     accuracy: float | None
     start: Any
+    deterministic: bool | None
+    successors: Any
 
 
 OPTION_DEFAULTS: ProblemOptions = {
@@ -117,6 +122,7 @@ class ReadOptions:
         self.known_reward = optional_flag("known_reward", known_reward)
         choice("reward_outside", self.reward_outside, REWARD_OUTSIDE)
         flag("psi_pinv", self.psi_pinv)
+        self.deterministic: bool | None = optional_flag("deterministic", given.get("deterministic")) or None
         spacing("measure_regret", self.measure_regret)
         if isinstance(self.allowed, str):
             choice("allowed", self.allowed, ["all"])
@@ -140,11 +146,12 @@ class ReadOptions:
             fail(name, f"cannot be changed on {what}, which has its own", shown(value), remedy)
 
     def refuse_numbered(self, what: str) -> None:
-        """Refuse what only numbered states can have: classes of stages, discounts and tables of allowed actions."""
+        """Refuse what only numbered states can have: stages, discounts, declared structure, tables of actions."""
         rule = f"must be left out for {what}, whose states are not numbered"
         remedies = dict.fromkeys(_TIME, "Give a horizon, over which all rewards count alike.")
         remedies["stage_dependent"] = "Make the stage a part of the observation."
-        for name, value in self.given(_TIME).items():
+        remedies |= dict.fromkeys(_STRUCTURE, "Leave it out.")
+        for name, value in self.given((*_TIME, *_STRUCTURE)).items():
             if value is not False:
                 fail(name, rule, shown(value), remedies[name])
         if self.allowed is not None and not isinstance(self.allowed, str):
@@ -171,6 +178,7 @@ class ReadOptions:
 
 
 _TIME = ("discount", "accuracy", "stage_dependent")
+_STRUCTURE = ("deterministic", "successors")
 _WORLD = ("reward", "horizon", "reward_range", "start")
 
 
@@ -209,12 +217,13 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
     known: FiniteMDP | Task
     if isinstance(given, (FiniteMDP, Task)):
         known = given.staged(options.stage_dependent).restricted(options.allowed)
+        known = known.declared(options.deterministic, options.successors)
         env = MDPEnv(known) if isinstance(known, FiniteMDP) else None
         options.refuse([*_WORLD, "discount", "accuracy"], f"a {type(given).__name__}")
     elif isinstance(given, gym.Env):
         if isinstance(given.observation_space, spaces.Box):
             return _read_vectors(given, options, name)
-        env, known = given, _read_numbered(given, options)
+        env, known = given, _read_numbered(given, options).declared(options.deterministic, options.successors)
     else:
         remedy = "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns."
         if isinstance(given, gym.vector.VectorEnv):
@@ -267,7 +276,7 @@ def problem_of(given: object, options: ReadOptions, name: str | None = None) -> 
 
 def _read_dynamics(given: KnownDynamics, options: ReadOptions, name: str) -> Problem:
     """Return the problem of known dynamics, which is played in its environment, or simulated if its law is given."""
-    options.refuse([*_WORLD, "discount", "accuracy", "phi", "psi", "stage_dependent"], "a KnownDynamics")
+    options.refuse([*_WORLD, *_STRUCTURE, "discount", "accuracy", "phi", "psi", "stage_dependent"], "a KnownDynamics")
     if not isinstance(options.allowed, str):
         options.refuse(["allowed"], "a KnownDynamics")
     given.restricted(options.allowed)  # refuse "all" where it has allowed actions of its own

@@ -28,6 +28,7 @@ from matrixrl.problems.gym_tables import known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reader import options_like, read_problem
 from matrixrl.problems.stages import Stages, read_stages
+from matrixrl.problems.structure import Structure
 from matrixrl.problems.task import unless_numbers
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_from, codec_of
@@ -97,6 +98,8 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         arrays["allowed"] = task.allowed
     if task.dynamics is not None:
         arrays |= task.dynamics.arrays()
+    if task.structure is not None:
+        arrays |= task.structure.arrays()
     if problem.points is not None:
         arrays["points"] = problem.state_points()
     header["phi"], of_phi = _save_map("phi", phi)
@@ -268,6 +271,8 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     wanted = {"reward": _TABLE, "start": _ROW, **_MAPS["phi", header["phi"]], **_MAPS["psi", header["psi"]]}
     if any(name in arrays for name in OutcomeTables.LIKE):
         wanted |= OutcomeTables.LIKE
+    if any(name in arrays for name in Structure.LIKE):
+        wanted |= Structure.LIKE
     check_arrays(arrays, wanted | {name: table for name, table in optional.items() if name in arrays})
     task = _unpack_task(header, arrays)
     task.states, task.actions = unless_numbers(states), unless_numbers(saved.actions)
@@ -295,6 +300,8 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
         setattr(task, name, header[name])
     if "outcomes" in arrays:
         task.dynamics = OutcomeTables.from_arrays(arrays, task.n_states, task.n_actions, task.reward_range)
+    if "is_deterministic" in arrays:
+        task.structure = Structure.from_arrays(arrays, task.n_states, task.n_actions * task.n_states)
     if classes is not None:
         stages = read_stages(classes, task.horizon, 1)
         if task.n_actions % stages.n_classes or stages.classes.tolist() != classes:

@@ -28,6 +28,7 @@ from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.action_masks import read_masks, refuse_forbidden
 from matrixrl.problems.stages import Stages, read_stages
+from matrixrl.problems.structure import Structure, read_structure
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, DiscreteCodec, NamesCodec, PartsCodec, read_space
 
@@ -110,6 +111,7 @@ class EpisodicTask:
         state_shape: Shape of one state: () for a number, (p,) for a vector.
         dimensions: Number of features d and d_psi that a task of functions has; zeros for other kinds.
         dynamics: Next states and rewards as known functions of an outcome; None if they are not known.
+        structure: What is declared of the unknown transition probabilities; None if nothing is.
     """
 
     kind: ClassVar[Kind]
@@ -119,6 +121,7 @@ class EpisodicTask:
     allowed: BoolArray | None = None
     discount: float = 1.0
     dynamics: OutcomeTables | None = None
+    structure: Structure | None = None
     start_is_declared: bool = False
     state_shape: tuple[int, ...] = ()
     dimensions: tuple[int, int] = (0, 0)
@@ -202,6 +205,11 @@ class Task(EpisodicTask, Described):
             an episode is cut after the number of steps that `accuracy` asks for, and V* is that of infinitely many.
         accuracy: Share of the largest possible value that may be cut off at the end of an episode, if the horizon is
             chosen by the discount.
+        deterministic: Declare that the next state and the reward of each pair are always the same. Agents with
+            likelihood sets rely on it; a second outcome raises the alarm and withdraws every guarantee.
+        successors: Declare the possible next states: lists ``successors[s][a]``, or a mask (S, A, S) of booleans. A
+            next state outside raises the alarm, likewise. If no pair leads to an end state that the library added,
+            every pair may.
 
     Attributes:
         states: Names of the states that can be observed; None if they are numbered from 0.
@@ -251,6 +259,8 @@ class Task(EpisodicTask, Described):
         stage_dependent: Any = None,
         discount: float = 1.0,
         accuracy: float = 0.01,
+        deterministic: bool = False,
+        successors: Any = None,
     ) -> None:
         self.reward_range: tuple[float, float] = checked_range(reward_range)
         low, high = self.reward_range
@@ -318,6 +328,7 @@ class Task(EpisodicTask, Described):
         if not isinstance(features, (Features, type(None))):
             fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
         self.features = self.covering(one_hot(self.n_states, self.n_actions) if features is None else features)
+        self.structure = read_structure(deterministic, successors, self)
 
     def _masks(self, allowed: Any, n_states: int, stages: Stages, end_state: int | None) -> BoolArray:
         """Return allowed actions as `read_masks` does, by the names of states and actions."""
@@ -385,6 +396,8 @@ class Task(EpisodicTask, Described):
             facts["end state"] = self.shown_state(self.end_state)
         if self.allowed is not None:
             facts["allowed pairs"] = f"{self.n_pairs:,} of {self.allowed.size:,}"
+        if self.structure is not None:
+            facts["declared"] = self.structure.words
         return facts | {"features": self.features}
 
     def shown_state(self, state: Any) -> str:
@@ -429,6 +442,17 @@ class Task(EpisodicTask, Described):
             fail("allowed", rule, f"{count} pairs in place of {self.n_pairs}", "Build it with that value.")
         return self
 
+    def declared(self, deterministic: Any, successors: Any) -> Task:
+        """Return the task with the structure that is declared, as `Task` reads it; None changes nothing."""
+        if deterministic is None and successors is None:
+            return self
+        if self.structure is not None:
+            received = "deterministic" if successors is None else "successors"
+            fail(received, "cannot be declared on a problem that declares its own", received, "Declare it once.")
+        changed = copy.copy(self)
+        changed.structure = read_structure(bool(deterministic), successors, self)
+        return changed
+
     def staged(self, stage_dependent: Any) -> Task:
         """Return the task for agents that do not share data between classes of stages; None changes nothing.
 
@@ -451,6 +475,8 @@ class Task(EpisodicTask, Described):
         changed.reward = np.tile(self.reward, (1, stages.n_classes))
         changed.allowed = None if self.allowed is None else np.tile(self.allowed, (1, stages.n_classes))
         changed.features = changed.covering(self.features)
+        if self.structure is not None:
+            changed.structure = self.structure.repeated(stages.n_classes, self.reward.size * self.n_states)
         return changed
 
     def check_actions(self, name: str, states: IntArray, actions: IntArray, stage: int | None = None) -> None:

@@ -176,6 +176,7 @@ class UCMatrixRL(FiniteAlgorithm):
             end_state=task.end_state,
             choices=task.choices,
             dynamics=self._unit_dynamics(),
+            structure=task.structure,
         )
         self.model = self._set.make_model(context)
         if chosen.optimism_budget > 0.0:
@@ -274,7 +275,7 @@ class UCMatrixRL(FiniteAlgorithm):
             assert self.budget is not None
             played = self.budget.choose(played)
         self._played = played
-        alarm = self._rewards.alarm
+        alarm = self._rewards.alarm | self.model.is_refuted
         return replace(played, empty=played.empty + alarm) if alarm.any() else played
 
     def make_plan(self, rankings: FloatArray | None = None) -> Plan:

@@ -37,6 +37,14 @@ class MatrixRLClaims(Claims):
         return self._algorithm.model
 
     @property
+    def _refuted_words(self) -> str | None:
+        """Why given rewards or declared structure are refuted; None if they are not."""
+        words: str | None = self._algorithm._rewards.words()
+        if words is None and isinstance(self._model, CountModel) and self._model.declared is not None:
+            return self._model.declared.words(self._algorithm.problem)
+        return words
+
+    @property
     def returns_delta(self) -> float:
         """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
         return float(self._model.confidence.returns_delta)
@@ -53,7 +61,7 @@ class MatrixRLClaims(Claims):
     def _proof(self) -> Guarantee:
         """Whether `bound` and the gaps of what is played are proven to bound regret (docs/proofs.md, 7.1)."""
         return (
-            Guarantee.unless(self._own_words(), self._algorithm._rewards.words())
+            Guarantee.unless(self._own_words(), self._refuted_words)
             and self._model.confidence.guarantee
             and Guarantee.unless(self.refutation(), self._model.rounding_words(regret=True))
         )
@@ -109,6 +117,8 @@ class MatrixRLClaims(Claims):
         # docs/proofs.md, 7.2: Λ <= α (Ω + H), and Ω is at most the surplus that R(N) allows for, twice that for balls
         both = n_episodes + self._algorithm.logged.episodes
         growth, ends = self._algorithm.settings.switch_growth, 1.0 if isinstance(self._model, CountModel) else 2.0
+        if getattr(self._model.confidence, "deterministic", False):  # 9.9: H for each of the H steps of an episode
+            ends = float(self._algorithm.frame.horizon)
         surplus = self._model.confidence.regret_bound(both, switch_growth=growth, path_delta=1.0)
         horizon, task = self._algorithm.frame.horizon, self._algorithm.task
         first = 0.0 if task.start_is_declared else horizon
@@ -125,12 +135,15 @@ class MatrixRLClaims(Claims):
             return ""
         if isinstance(self._model, OutcomeModel):
             return self._words_of_dynamics
+        structure = ""
+        if isinstance(self._model, CountModel) and self._model.declared is not None:
+            structure = f"the problem is as declared ({self._algorithm.problem.task.structure.words}); "
         rewards = "" if not self._algorithm.settings.known_reward else "the given rewards are the expected ones; "
         if self._model.confidence.watches_rewards:
             rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
         return (
             f"with probability {confidence(self.delta)}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some "
-            f"M*; {rewards}{_ORDER}"
+            f"M*; {structure}{rewards}{_ORDER}"
         )
 
     @property
@@ -166,20 +179,20 @@ class MatrixRLClaims(Claims):
     @property
     def withdrawn(self) -> str | None:
         """Why bounds do not hold as they are, as observed rewards say: outside the range, or not as given."""
-        return super().withdrawn or self._algorithm._rewards.words()
+        return super().withdrawn or self._refuted_words
 
     def _certificate(self, alarmed: bool) -> Guarantee:
         """Return whether a certificate is proven to hold with probability 1 − δ at all times."""
         alarm = MatrixRLClaims.alarm_words(self, "misspecification alarm") if alarmed else None
         return (
-            Guarantee.unless(self._own_words(), alarm, self._algorithm._rewards.words())
+            Guarantee.unless(self._own_words(), alarm, self._refuted_words)
             and self._model.confidence.certificate_guarantee
             and Guarantee.unless(self.refutation(), self._model.rounding_words(regret=False))
         )
 
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
-        refuted: str | None = self._algorithm._rewards.words()
+        refuted = self._refuted_words
         if refuted is not None:
             return refuted
         if isinstance(self._model, OutcomeModel):

@@ -164,6 +164,7 @@ def why_not_on_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: P
         "kernels": algorithm.name != PathMatrixRL.name,
         "a problem whose states are not numbered": problem.kind != "finite",
         "known dynamics": problem.kind == "finite" and problem.finite_task.dynamics is not None,
+        "declared structure": problem.kind == "finite" and problem.finite_task.structure is not None,
         "features that are not one-hot": problem.kind == "finite" and not is_one_hot,
         f"the set {settings.set!r}, which is no likelihood set": not settings.is_likelihood,
         "sampled columns": settings.columns is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,19 @@ from matrixrl.features import OneHotPsi, Psi
 from matrixrl.linalg import SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["JointLaw", "LikelihoodBounds", "reward_bounds"]
+__all__ = ["JointLaw", "LikelihoodBounds", "SuccessorLists", "reward_bounds"]
+
+
+class SuccessorLists(NamedTuple):
+    """The declared possible next states of K groups, each of which has at least one."""
+
+    firsts: IntArray  # (K,) Position of the first one of each group
+    states: IntArray  # (E,) Next states, ascending for each group
+
+    @property
+    def lengths(self) -> IntArray:
+        """Number of possible next states of each group (K,)."""
+        return np.diff(self.firsts, append=len(self.states))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,9 @@ class LikelihoodBounds(ValueBounds):
         most: (A, S) or (B, A, S) Upper bounds on unit rewards.
         least: (A, S) or (B, A, S) Lower bounds on unit rewards.
         joint: Joint law of reward and next state; None if rewards are known.
-        empty: (B,) Number of groups whose pairs cannot share a law (misspecification alarm).
+        empty: (B,) Number of groups whose pairs cannot share a law (misspecification alarm), and one more if data
+            refuted what is declared.
+        successors: Declared possible next states of each group; None if all are possible.
     """
 
     psi: Psi
@@ -70,6 +84,7 @@ class LikelihoodBounds(ValueBounds):
     least: FloatArray
     joint: JointLaw | None
     empty: IntArray
+    successors: SuccessorLists | None = None
     is_normalised = True  # bounds are means of values, so they are inside the range of the values
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
@@ -102,8 +117,8 @@ class LikelihoodBounds(ValueBounds):
         return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
 
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
-        """Return the compiled backup, which knows lists of next states; None for latent ones."""
-        if not isinstance(self.psi, OneHotPsi):
+        """Return the compiled backup, which knows lists of next states; None for latent ones or declared successors."""
+        if not isinstance(self.psi, OneHotPsi) or self.successors is not None:
             return None
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
@@ -116,7 +131,7 @@ class LikelihoodBounds(ValueBounds):
         return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
     def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None] | None:
-        if not isinstance(self.psi, OneHotPsi):
+        if not isinstance(self.psi, OneHotPsi) or self.successors is not None:
             return None
         from matrixrl.core.compiled import likelihood
 
@@ -153,10 +168,17 @@ class LikelihoodBounds(ValueBounds):
         self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None
     ) -> FloatArray:
         """Return the extreme means of values (B, n outcomes) of all groups (B, K): the extreme value without data."""
-        ends = values.max(axis=1) if sign > 0 else values.min(axis=1)
-        replica, bounds = seen.ids // self.n_groups, np.repeat(ends, self.n_groups)
+        extreme, replica = np.maximum if sign > 0 else np.minimum, seen.ids // self.n_groups
         entries = values[replica[seen.places], seen.outcomes]
-        bounds[seen.ids] = extreme_means(seen, entries, ends[replica], epsilon, sign, top)
+        if self.successors is None:
+            bounds = np.repeat(extreme.reduce(values, axis=1), self.n_groups)
+            ends = bounds[seen.ids]
+        else:  # of the levels of rewards the extreme one; data outside, which raise the alarm, count
+            of_states = extreme.reduce(values.reshape(self.n_replicas, self.psi.d_psi, -1), axis=2)
+            bounds = extreme.reduceat(of_states[:, self.successors.states], self.successors.firsts, axis=1).ravel()
+            ends = bounds[seen.ids]
+            ends = extreme(ends, extreme.reduceat(entries, seen.firsts)) if len(ends) else ends
+        bounds[seen.ids] = extreme_means(seen, entries, ends, epsilon, sign, top)
         return bounds.reshape(self.n_replicas, self.n_groups)
 
 

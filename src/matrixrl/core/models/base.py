@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
 from matrixrl.features import AllowedPart, Features
-from matrixrl.problems import OutcomeTables
+from matrixrl.problems import OutcomeTables, Structure
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model", "ModelContext"]
@@ -37,6 +37,7 @@ class ModelContext:
         end_state: State whose law is known, or None.
         choices: (H, 2) Actions that each stage has, as in `Frame`.
         dynamics: Known dynamics, with rewards mapped to [0, 1]; None if next states are drawn from unknown laws.
+        structure: What is declared of the unknown laws; None if nothing is.
     """
 
     features: Features
@@ -52,6 +53,7 @@ class ModelContext:
     end_state: int | None
     choices: IntArray
     dynamics: OutcomeTables | None = None
+    structure: Structure | None = None
 
 
 def steps_at_once(numbers_per_step: int) -> int:
@@ -139,6 +141,11 @@ class Model(ABC):
         """Use other allowed actions; constants of their features follow when they are needed."""
         self.context = replace(self.context, part=part, allowed=allowed)
         self._confidence = None
+
+    @property
+    def is_refuted(self) -> BoolArray:
+        """Whether data refuted the structure that was declared: (B,)."""
+        return np.zeros(self.context.n_replicas, dtype=np.bool_)
 
     def rounding_words(self, *, regret: bool) -> str | None:
         """Return, in words, that rounding errors may matter to certificates, or to the regret bound; None if not."""

@@ -19,9 +19,10 @@ from matrixrl.core.likelihood.radii import (
     top_beta,
 )
 from matrixrl.core.models.base import Model, ModelContext
+from matrixrl.core.models.structure import DeclaredLaws
 from matrixrl.core.sets import LikelihoodConfidence, LikelihoodSet
 from matrixrl.features import LatentPsi, OneHotPsi, indicator_groups, latent_psi
-from matrixrl.linalg import OutcomeCounts, RewardLevels
+from matrixrl.linalg import OutcomeCounts, RewardLevels, SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["CountModel", "RowMemo"]
@@ -74,6 +75,7 @@ class CountModel(Model):
         joint: Joint counts of outcome and level of reward of each group, where the bound uses them; else None.
         levels: Levels of rewards.
         reward_sums: (B, K) Sums of the unit rewards of each group.
+        declared: What is declared of the laws; None if nothing is.
     """
 
     stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
@@ -86,6 +88,8 @@ class CountModel(Model):
         self.likelihood_set = likelihood_set
         self.groups, self.psi = self._counted()
         self.n_rows = int(self.groups.max()) + 1
+        declared = context.structure
+        self.declared = None if declared is None else DeclaredLaws(declared, context, self.groups, self.psi)
         self.forget()
 
     def _counted(self) -> tuple[IntArray, LatentPsi | OneHotPsi]:
@@ -102,7 +106,9 @@ class CountModel(Model):
     @property
     def confidence(self) -> LikelihoodConfidence:
         if self._confidence is None:
-            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, self.groups, self.psi.d_psi)
+            lists = None if self.declared is None else self.declared.successors
+            sizes = self.groups, self.psi.d_psi, None if lists is None else lists.lengths
+            self._confidence = LikelihoodConfidence(self.likelihood_set, self.context, *sizes)
         return self._confidence
 
     def forget(self) -> None:
@@ -127,6 +133,8 @@ class CountModel(Model):
             self._count_rewards(rows, outcomes, rewards, weights)
             self.reward_sums = self.reward_sums.copy()
             np.add.at(self.reward_sums, (replica, rows), rewards * weights)
+        if self.declared is not None:
+            self.declared.watch(pairs, next_states, rewards, weights > 0.0, self)
         ids = (replica * self.n_rows + rows)[weights > 0.0]
         for memo in self._memos.values():
             memo.note(ids)
@@ -158,6 +166,8 @@ class CountModel(Model):
         confidence, seen, known_reward = self.confidence, self.counts.seen, self.context.known_reward
         n, parts = seen.totals, confidence.parts
         scale = FACTORS[level] ** 2 * (1.0 if level in ("proven", "actions", "tuned") else confidence.exploration**2)
+        if confidence.deterministic:
+            scale = 0.0  # a group that was visited is known (docs/proofs.md, section 9.8)
         is_tuned = level == "tuned" or (confidence.tuned and level not in ("proven", "actions"))
         lower = np.full(len(n), np.inf if scale > 0.0 else 0.0)  # the centre of the set has no radius
         if not is_tuned or level == "estimate":  # else plans need the number of visits alone
@@ -192,15 +202,22 @@ class CountModel(Model):
             least=least,
             joint=law,
             empty=contradicted,
+            successors=None if self.declared is None else self.declared.successors,
         )
 
     @property
     def excess(self) -> FloatArray:
         """`LikelihoodSet.excess` of each group (B, K), computed where the counts changed since it was last read."""
-        [values] = self._memo("excess", [0.0]).read(
-            lambda ids: [self.likelihood_set.excess(self.counts.seen.only(ids), self.counts.n_outcomes)]
-        )
+        [values] = self._memo("excess", [0.0]).read(lambda ids: [self._excess_of(self.counts.seen.only(ids))])
         return values.reshape(self.context.n_replicas, self.n_rows)
+
+    def _excess_of(self, seen: SeenRows) -> FloatArray:
+        """Return `LikelihoodSet.excess` of rows with data; those that refute what is declared have more outcomes."""
+        return self.likelihood_set.excess(seen, max(self.confidence.n_outcomes, int(seen.lengths.max(initial=0))))
+
+    @property
+    def is_refuted(self) -> BoolArray:
+        return super().is_refuted if self.declared is None else self.declared.is_refuted
 
     def _bounded_rewards(self, log_events: float | None, scale: float) -> tuple[FloatArray, FloatArray]:
         """Return upper and lower bounds on the mean rewards of groups, each (B, K), computed where counts changed."""
@@ -221,8 +238,8 @@ class CountModel(Model):
         self.revision += 1
 
     def _contradicted_groups(self, clock: Clock) -> IntArray:
-        """Return the number of groups whose pairs do not share such a law, by the test of docs/proofs.md, 9.6: (B,)."""
-        found = np.zeros(self.context.n_replicas, dtype=np.int64)
+        """Return the number of groups without a shared law (docs/proofs.md, 9.6), and one if data refuted 9.8: (B,)."""
+        found = self.is_refuted.astype(np.int64)
         if self.pair_counts is None or not len(self.counts.seen.ids):
             return found
         seen, pairs, confidence = self.counts.seen, self.pair_counts.seen, self.confidence
@@ -287,6 +304,8 @@ class CountModel(Model):
         }
         if self.joint is not None:
             arrays["levels"] = np.where(np.isnan(self.levels.values), -1.0, self.levels.values)
+        if self.declared is not None:
+            arrays["refuted"] = self.declared.refuted
         return arrays if self.context.known_reward else arrays | {"reward_sums": self.reward_sums}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -298,4 +317,6 @@ class CountModel(Model):
             self.levels.values = np.where(arrays["levels"] < 0.0, np.nan, arrays["levels"])
         if not self.context.known_reward:
             self.reward_sums = arrays["reward_sums"].copy()
+        if self.declared is not None:
+            self.declared.load_refuted(arrays)
         self._data_changed()

@@ -83,9 +83,11 @@ class DeltaParts(NamedTuple):
 class LikelihoodConfidence:
     """The likelihood set of an agent and what determines its size, for groups (A, S) of pairs that share a law.
 
-    A law is over so many outcomes: next states, or latent ones.
+    A law is over so many outcomes: next states, or latent ones. `sizes` (K,) are the numbers of those that are declared
+    to be possible, if there are any.
 
     Attributes:
+        deterministic: Whether next state and reward of each group are declared to be always the same.
         n_groups: Number of groups K of allowed pairs whose law is not known.
         regularity: Constants of the features, which the theorems of the paper use; these sets do not.
         blocks: Blocks of the features, likewise.
@@ -94,8 +96,17 @@ class LikelihoodConfidence:
 
     left_out: str | None = None
 
-    def __init__(self, chosen: LikelihoodSet, context: ModelContext, groups: IntArray, n_outcomes: int) -> None:
-        self.n_outcomes, self.groups, self.targeted, self.tuned = n_outcomes, groups, chosen.targeted, chosen.tuned
+    def __init__(
+        self,
+        chosen: LikelihoodSet,
+        context: ModelContext,
+        groups: IntArray,
+        n_outcomes: int,
+        sizes: IntArray | None = None,
+    ) -> None:
+        self.deterministic = context.structure is not None and context.structure.deterministic
+        self.n_outcomes = n_outcomes if sizes is None else int(sizes.max())
+        self.groups, self.targeted, self.tuned = groups, chosen.targeted, chosen.tuned
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._choices = context.known_reward, context.choices
@@ -103,6 +114,8 @@ class LikelihoodConfidence:
         self._is_unknown = is_unknown = context.part.mask().reshape(groups.shape)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
+        if sizes is not None and context.known_reward:
+            is_unknown &= sizes[groups] > 1
         self.n_groups = max(len(np.unique(groups[is_unknown])), 1)
         self.regularity, self.blocks = regularity(context.part.features(context.features)), context.part.blocks()
 
@@ -188,6 +201,10 @@ class LikelihoodConfidence:
         if self._has_own_radius:
             return None
         k, horizon, steps = self.n_groups, self.horizon, n_episodes * self.horizon
+        ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
+        path = horizon * math.sqrt(0.5 * steps * math.log(1.0 / path_delta))
+        if self.deterministic:  # only an episode that visits a new group is charged (docs/proofs.md, section 9.8)
+            return (1.0 + delay) * horizon * k + ties + path
         half, s = 0.5, self.n_outcomes
         redundancy = (
             math.lgamma(steps + half * s) - math.lgamma(half * s) - math.lgamma(steps + half) + math.lgamma(half)
@@ -201,5 +218,4 @@ class LikelihoodConfidence:
         known = 2.0 if delay == 0 else 3.0  # at the j-th visit of a group, data of at least j/known visits were there
         later = 2.0 * math.sqrt(2.0 * known) * self.exploration * root * math.sqrt((1.0 + switch_growth) * k * steps)
         late = 0.0 if delay == 0 else (delay + 1.0) * horizon * k * math.log2(max(n_episodes, 1))
-        ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
-        return first + later + late + ties + horizon * math.sqrt(0.5 * steps * math.log(1.0 / path_delta))
+        return first + later + late + ties + path

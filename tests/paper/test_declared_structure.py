@@ -1,4 +1,4 @@
-"""docs/proofs.md, section 9.8: deterministic problems and known successors, declared and refuted by data.
+"""docs/proofs.md, section 9.9: deterministic problems and known successors, declared and refuted by data.
 
 Backups are compared with dynamic programming in plain Python, means with a convex solver on the possible states alone,
 and the price of a support with sums over all supports.

@@ -167,7 +167,7 @@ class CountModel(Model):
         n, parts = seen.totals, confidence.parts
         scale = FACTORS[level] ** 2 * (1.0 if level in ("proven", "actions", "tuned") else confidence.exploration**2)
         if confidence.deterministic:
-            scale = 0.0  # a group that was visited is known (docs/proofs.md, section 9.8)
+            scale = 0.0  # a group that was visited is known (docs/proofs.md, section 9.9)
         is_tuned = level == "tuned" or (confidence.tuned and level not in ("proven", "actions"))
         lower = np.full(len(n), np.inf if scale > 0.0 else 0.0)  # the centre of the set has no radius
         if not is_tuned or level == "estimate":  # else plans need the number of visits alone
@@ -238,7 +238,7 @@ class CountModel(Model):
         self.revision += 1
 
     def _contradicted_groups(self, clock: Clock) -> IntArray:
-        """Return the number of groups without a shared law (docs/proofs.md, 9.6), and one if data refuted 9.8: (B,)."""
+        """Return the number of groups without a shared law (docs/proofs.md, 9.6), and one if data refuted 9.9: (B,)."""
         found = self.is_refuted.astype(np.int64)
         if self.pair_counts is None or not len(self.counts.seen.ids):
             return found

@@ -1,4 +1,4 @@
-"""Declared structure of the laws of B replicas, and what data say against it (docs/proofs.md, section 9.8)."""
+"""Declared structure of the laws of B replicas, and what data say against it (docs/proofs.md, section 9.9)."""
 
 from __future__ import annotations
 

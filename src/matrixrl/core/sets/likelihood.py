@@ -95,6 +95,7 @@ class LikelihoodConfidence:
     """
 
     left_out: str | None = None
+    deterministic = False
 
     def __init__(
         self,
@@ -112,6 +113,7 @@ class LikelihoodConfidence:
         self.known_reward, self._choices = context.known_reward, context.choices
         self._reward = context.unit_reward if context.known_reward else None
         self._is_unknown = is_unknown = context.part.mask().reshape(groups.shape)
+        self._of_allowed = np.where(is_unknown, groups, -1)
         if context.end_state is not None:
             is_unknown[:, context.end_state] = False
         if sizes is not None and context.known_reward:
@@ -134,7 +136,7 @@ class LikelihoodConfidence:
             at = unknown.any(axis=0)
             n_states = int(at.sum())
             if n_groups < int(unknown.sum()):  # else no two states are alike
-                alike = np.where(unknown, self.groups[first:stop], -1)[:, at]
+                alike = self._of_allowed[first:stop, at]
                 if self._reward is not None:
                     alike = np.concatenate([alike, self._reward[first:stop, at]])
                 n_states = np.unique(alike, axis=1).shape[1]
@@ -203,7 +205,7 @@ class LikelihoodConfidence:
         k, horizon, steps = self.n_groups, self.horizon, n_episodes * self.horizon
         ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
         path = horizon * math.sqrt(0.5 * steps * math.log(1.0 / path_delta))
-        if self.deterministic:  # only an episode that visits a new group is charged (docs/proofs.md, section 9.8)
+        if self.deterministic:  # only an episode that visits a new group is charged (docs/proofs.md, section 9.9)
             return (1.0 + delay) * horizon * k + ties + path
         half, s = 0.5, self.n_outcomes
         redundancy = (

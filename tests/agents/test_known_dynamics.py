@@ -253,3 +253,48 @@ class TestEverythingElse:
         assert "rewards learned" not in str(agent)
         assert "its outcome is drawn from the law" in agent.assumptions
         assert "outcomes" in lossy()._repr_html_()
+
+
+def test_states_and_actions_may_have_names(tmp_path):
+    """What is learned is that of numbers, also after a file; the environment of the problem has numbers."""
+    days, settings = ["mon", "tue"], {"outcomes": 4, "horizon": 6, "law": [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]]}
+
+    def step(stock, day, bought, demand):
+        sold = min(stock + bought, demand)
+        return min(5, stock + bought - sold), 1 - day, 0.2 * sold - 0.1 * (demand - sold)
+
+    def by_name(state, action, demand):
+        stock, day, reward = step(state[0], days.index(state[1]), int(action[-1]), demand)
+        return (stock, days[day]), reward
+
+    def by_number(state, action, demand):
+        stock, day, reward = step(int(state[0]), int(state[1]), action, demand)
+        return (stock, day), reward
+
+    space = {"stock": range(6), "day": days}
+    named = KnownDynamics(
+        by_name,
+        states=space,
+        actions=["buy 0", "buy 1", "buy 2"],
+        start=(0, "mon"),
+        laws=lambda s, _: days.index(s[1]),
+        **settings,
+    )
+    numbered = KnownDynamics(by_number, states=(6, 2), n_actions=3, start=(0, 0), laws=lambda s, _: s[1], **settings)
+    agents = [MatrixRL(problem, seed=0) for problem in (named, numbered)]
+    histories = [agent.learn(40) for agent in agents]
+    np.testing.assert_array_equal(histories[0].returns, histories[1].returns)
+    agents[0].save(tmp_path / "agent")
+    again = MatrixRL.load(tmp_path / "agent", named)
+    certificates = [agent.recommend().certificate for agent in (*agents, again)]
+    assert certificates[0].lower == certificates[1].lower == certificates[2].lower
+    assert again.recommend().act((0, "mon"), stage=0) == f"buy {agents[1].recommend().act((0, 0), stage=0)}"
+    episode = again.begin_episode()
+    action = episode.act((0, "mon"))
+    with pytest.raises(InvalidInput, match="obs.day must be one of mon, tue"):
+        episode.observe((0, "wed"), action, 0.0, (0, "tue"))
+    following, reward = by_name((0, "mon"), action, 2)
+    episode.observe((0, "mon"), action, reward, following)
+    assert episode.act(following) in {"buy 0", "buy 1", "buy 2"}
+    with pytest.raises(InvalidInput, match="states"):
+        KnownDynamics(by_name, states=["a", "a"], n_actions=3, horizon=6, outcomes=4)

@@ -22,7 +22,7 @@ from matrixrl.problems.tabulation import Tables, arguments, tabulate
 from matrixrl.problems.task import Task, read_start
 from matrixrl.problems.transitions import cumulative, invert
 from matrixrl.records import BoolArray, FloatArray, IntArray
-from matrixrl.spaces import Codec, codec_of
+from matrixrl.spaces import Codec, codec_of, read_space
 
 __all__ = ["KnownDynamics", "OutcomeMDP", "OutcomeTables"]
 
@@ -146,7 +146,8 @@ class KnownDynamics(Task):
             once for every state, allowed action and outcome, and a few times more to see that it answers the same.
         outcomes: Values of the outcomes, different numbers, or how many there are: 0, 1, ….
         n_states: Number of states S; or `states`, one of the two.
-        states: Number of values of each part of a state, ``(26, 7)``, or a finite Gymnasium space.
+        states: Number of values of each part of a state, ``(26, 7)``, names of the states or of their parts,
+            ``{"stock": range(26), "day": ["mon", "tue"]}``, or a finite Gymnasium space. `env` has numbers for names.
         n_actions: Number of actions A; or `actions`, one of the two.
         actions: As `states`.
         horizon: Number of steps H of an episode; None if a discount chooses it, as in `Task`.
@@ -208,11 +209,9 @@ class KnownDynamics(Task):
             fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out for ask and tell.")
         if env is not None and law is not None:
             fail("law", "must be left out with env, in which episodes are played", shown(law), "Give one of the two.")
-        self.gym_spaces = (
-            _space("n_states", n_states, "states", states),
-            _space("n_actions", n_actions, "actions", actions),
-        )
-        own_states, own_actions = codec_of("observation", self.gym_spaces[0]), codec_of("action", self.gym_spaces[1])
+        observation_space, own_states = _space("n_states", n_states, "states", states)
+        action_space, own_actions = _space("n_actions", n_actions, "actions", actions)
+        self.gym_spaces = observation_space, action_space
         self.env = env
         values = _outcomes(outcomes)
         n, width = own_states.size, own_actions.size
@@ -338,19 +337,26 @@ class OutcomeMDP(FiniteMDP):
         return earned
 
 
-def _space(of_count: str, count: Any, of_space: str, given: Any) -> spaces.Space[Any]:
-    """Return the space of states or actions that a number, the sizes of the parts, or a Gymnasium space declares."""
+def _space(of_count: str, count: Any, argument: str, given: Any) -> tuple[spaces.Space[Any], Codec]:
+    """Return the space of states or actions in an environment, and their codec."""
     if (count is None) == (given is None):
         received = "neither" if count is None else "both"
-        fail(of_count, f"or {of_space} must be given, one of the two", received, f"Give {of_count}=….")
+        fail(of_count, f"or {argument} must be given, one of the two", received, f"Give {of_count}=….")
+    if isinstance(given, Mapping) or (
+        isinstance(given, (tuple, list)) and any(isinstance(one, (str, tuple)) for one in given)
+    ):
+        codec = read_space(argument, given)
+        return spaces.Discrete(codec.size), codec
     if count is not None:
-        return spaces.Discrete(integer(of_count, count, low=1, remedy="Give a number."))
-    if isinstance(given, spaces.Space):
-        return given
-    remedy = "Such as (26, 7), or a finite Gymnasium space."
-    if not isinstance(given, (tuple, list)) or not given:
-        fail(of_space, "must be the number of values of each part, or a space", shown(given), remedy)
-    return spaces.MultiDiscrete([integer(of_space, size, low=1, remedy=remedy) for size in given])
+        space: spaces.Space[Any] = spaces.Discrete(integer(of_count, count, low=1, remedy="Give a number."))
+    elif isinstance(given, spaces.Space):
+        space = given
+    else:
+        remedy = "Such as (26, 7), a list of names, or a finite Gymnasium space."
+        if not isinstance(given, (tuple, list)) or not given:
+            fail(argument, "must be the number of values of each part, names, or a space", shown(given), remedy)
+        space = spaces.MultiDiscrete([integer(argument, size, low=1, remedy=remedy) for size in given])
+    return space, codec_of("observation" if argument == "states" else "action", space)
 
 
 def _outcomes(given: Any) -> NDArray[Any]:

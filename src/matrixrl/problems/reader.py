@@ -280,13 +280,15 @@ def _read_dynamics(given: KnownDynamics, options: ReadOptions, name: str) -> Pro
     if not isinstance(options.allowed, str):
         options.refuse(["allowed"], "a KnownDynamics")
     given.restricted(options.allowed)  # refuse "all" where it has allowed actions of its own
-    env = given.env if given.mdp is None else given.make_env()
+    env, of_env = given.env if given.mdp is None else given.make_env(), None
     if env is not None:
         check_time_limit(env, given.horizon, is_endless=given.is_endless)
         codecs = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
-        if codecs != (given.states, given.actions):
+        wanted = codec_of("observation", given.gym_spaces[0]), codec_of("action", given.gym_spaces[1])
+        if codecs != wanted:
             received = f"{codecs[0]} and {codecs[1]}"
-            fail("env", f"must have the spaces {given.states} and {given.actions}", received, "Correct the spaces.")
+            fail("env", f"must have the spaces {wanted[0]} and {wanted[1]}", received, "Correct the spaces.")
+        of_env = None if wanted == (given.states, given.actions) else codecs
     return Problem(
         given,
         given.features,
@@ -296,6 +298,7 @@ def _read_dynamics(given: KnownDynamics, options: ReadOptions, name: str) -> Pro
         regret_every=spacing("measure_regret", options.measure_regret),
         states=given.states,
         actions=given.actions,
+        env_codecs=of_env,
         **options.of_problem,
     )
 

@@ -291,7 +291,7 @@ def test_states_and_actions_may_have_names(tmp_path):
     assert again.recommend().act((0, "mon"), stage=0) == f"buy {agents[1].recommend().act((0, 0), stage=0)}"
     episode = again.begin_episode()
     action = episode.act((0, "mon"))
-    with pytest.raises(InvalidInput, match="obs.day must be one of mon, tue"):
+    with pytest.raises(InvalidInput, match=r"obs\.day must be one of mon, tue"):
         episode.observe((0, "wed"), action, 0.0, (0, "tue"))
     following, reward = by_name((0, "mon"), action, 2)
     episode.observe((0, "mon"), action, reward, following)

@@ -294,7 +294,7 @@ def test_an_old_plan_is_the_one_whose_values_were_not_reached(growth):
         episode.observe(0, k % 2, float(k // 2 % 2), 0)
         episode.end()
     before, followed = agent.bound(), int(old.plan.policy[0, 0, 0])
-    now = agent.action_tables(agent.plan_ahead()).upper[0, 0, 1 - followed]
+    now = agent.action_tables(agent.plan_ahead()).scores[0, 0, 1 - followed]
     assert now < expected - 0.01
     episode = agent.begin_episode(old)
     assert episode.act(0) == followed

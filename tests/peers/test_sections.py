@@ -29,5 +29,6 @@ def test_the_committed_results_have_all_races() -> None:
     assert headings == [
         "# Against average-reward learners",
         "# Large state sets and many episodes",
+        "# A problem with features",
         "# Pace on RiverSwim",
     ]

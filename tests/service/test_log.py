@@ -118,10 +118,15 @@ def test_every_coroutine_waits_for_its_own_commit(log):
 
 def test_a_request_that_was_cancelled_before_its_transaction_is_left_out(log):
     async def run(writer):
-        slow(writer)
-        first, second = (asyncio.wrap_future(writer.submit(lambda k=k: writer.append([draft(k)]))) for k in (0, 1))
+        others = threading.Event()
+        writer.submit(others.wait)
+        requests = [writer.submit(lambda k=k: writer.append([draft(k)])) for k in (0, 1)]
+        first, second = map(asyncio.wrap_future, requests)
         await asyncio.sleep(0)
         first.cancel()
+        while not requests[0].cancelled():
+            await asyncio.sleep(0)
+        others.set()
         await second
 
     with writing(log) as writer:

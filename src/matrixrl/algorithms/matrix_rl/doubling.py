@@ -44,7 +44,7 @@ def doubling_clock(episode: int, *, keep_data: bool) -> Clock:
     has the part δ/(j(j + 1)) of δ; the parts of all runs add up to δ. If they are kept, all epochs are one run, N is
     the total number of episodes at the end of the epoch, and a radius that holds for all n at once has all of δ.
 
-    >>> [tuple(doubling_clock(5, keep_data=keep)) for keep in (False, True)]
+    >>> [tuple(doubling_clock(5, keep_data=keep))[:3] for keep in (False, True)]
     [(4, 4, 2), (6, 6, 0)]
     >>> [doubling_clock(n, keep_data=True).n_episodes for n in range(8)]
     [2, 2, 6, 6, 6, 6, 14, 14]

@@ -25,7 +25,7 @@ def learner_of(n_states, n_actions, d, horizon, ties="random"):
     psi = rng.dirichlet(np.ones(n_states), size=d).T
     features = Features(TablePhi(phi), TablePsi(psi))
     task = Task(rng.random((n_states, n_actions)), horizon, features=features)
-    algorithm = UCMatrixRL(ties=ties).start(Problem.of(task), [0])
+    algorithm = UCMatrixRL(preset="optimistic", switch_growth=0.0, ties=ties).start(Problem.of(task), [0])
     for _ in range(3):
         algorithm.update(random_steps(rng, n_states, n_actions, horizon))
     return algorithm

@@ -510,3 +510,11 @@ def test_a_messy_file_to_a_recommendation_in_ten_lines(tmp_path, capsys):
     )
     value = evaluate(truth, agent.greedy().table.astype(int))[0][0]
     assert value > 0.99 * solve(truth).start_value
+
+
+def test_a_date_that_no_calendar_holds_in_another_time_zone_is_no_date():
+    agent = MatrixRL(Task(np.zeros((5, 3)), HORIZON, reward_range=(-1.0, 2.0)), known_reward=False, seed=0)
+    log = {"episode": [0, 0], "date": ["0001-01-01 00:00+14:00", "2026-01-02 00:00+00:00"], "state": [0, 1]}
+    log |= {"action": [0, 0], "reward": [0.0, 0.0], "next_state": [1, 2]}
+    with pytest.raises(InvalidInput, match="date"):
+        agent.learn_from(log, columns={"step": "date"}, verbose=False)

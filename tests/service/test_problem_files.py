@@ -136,7 +136,7 @@ def test_what_is_wrong_is_named(text, words, tmp_path):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["preset", "delta", "seed", "known_reward", "compiled", "n_episodes"])
+@pytest.mark.parametrize("name", ["preset", "delta", "seed", "known_reward", "compiled", "planner", "n_episodes"])
 def test_the_remedy_for_a_setting_of_its_own_names_no_key_that_is_refused(name, tmp_path):
     with pytest.raises((SpecError, InvalidInput), match=rf"settings\.{name} must be left out") as caught:
         served(f"states = 2\nactions = 2\nhorizon = 2\n[settings]\n{name} = 1", tmp_path)

@@ -484,6 +484,7 @@ def policy_bounds(
     The policies may have been chosen by the data, as the bounds on next values hold for all values at once. The
     probability with which both policies take the same action is backed up with the difference of the next stage, and
     the rest with the bounds of each policy; the result is never wider than the difference of the separate bounds.
+    `ceiling` (B, H + 1, S) are upper bounds on V*, which no policy exceeds.
     """
     n, horizon, left = bounds.n_replicas, frame.horizon, frame.lefts()
     lower, upper = np.zeros((2, 3, n, horizon + 1, frame.n_states))
@@ -499,11 +500,11 @@ def policy_bounds(
                 q[policy] = used.any_q(None if following is None else following[policy], sign=sign, clip=True)
             if following is not None:
                 q[_DIFFERENCE] = averages(used, following[_DIFFERENCE], sign)
-        if ceiling is not None:
-            np.minimum(high[:_DIFFERENCE], ceiling[:, h], out=high[:_DIFFERENCE])
         for policy in (_FIRST, _SECOND):
             lower[policy, :, h] = np.clip(_mean(weights[policy], low[policy]), 0.0, left[h])  # rewards are in [0, 1]
             upper[policy, :, h] = np.clip(_mean(weights[policy], high[policy]), 0.0, left[h])
+            if ceiling is not None:
+                np.minimum(upper[policy, :, h], ceiling[:, h], out=upper[policy, :, h])
         together = _mean(common, low[_DIFFERENCE]), _mean(common, high[_DIFFERENCE])
         apart_low = _mean(alone[_FIRST], low[_FIRST]) - _mean(alone[_SECOND], high[_SECOND])
         apart_high = _mean(alone[_FIRST], high[_FIRST]) - _mean(alone[_SECOND], low[_SECOND])

@@ -359,7 +359,10 @@ def _date_of(cell: Any, month_first: bool) -> tuple[Any, bool] | None:
             return None
     has_zone = isinstance(cell, datetime) and cell.tzinfo is not None
     if has_zone:
-        cell = cell.astimezone(UTC).replace(tzinfo=None)
+        try:
+            cell = cell.astimezone(UTC).replace(tzinfo=None)
+        except OverflowError:  # before year 1 or after 9999
+            return None
     return (cell, has_zone) if isinstance(cell, (date, np.datetime64)) else None
 
 

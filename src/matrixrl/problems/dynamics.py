@@ -224,7 +224,7 @@ class KnownDynamics(Task):
         of_pairs = _laws(laws, pairs, own_states, own_actions, vectorized=vectorized)
         may_terminate = bool(tables.ended.any())
         if start is not None or law is not None:
-            start = read_start(0 if start is None else start, own_states)
+            start = read_start(own_states.decode(0) if start is None else start, own_states)
         super().__init__(
             None,
             horizon,

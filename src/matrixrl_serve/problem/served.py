@@ -29,6 +29,7 @@ _OWN = {  # settings that follow from other keys of the file, or from none
     "seed": "Use the key seed.",
     "known_reward": "Give rewards if they are known; they are learned without them.",
     "compiled": "Compiled loops are used if the extra fast is installed.",
+    "planner": "A service needs the values of all states, which only sweeps have.",
     "n_episodes": "A service has no planned number of episodes.",
 }
 

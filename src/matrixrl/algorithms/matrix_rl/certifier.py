@@ -147,12 +147,10 @@ class MatrixRLCertifier(Certifier):
     ) -> PolicyIntervals:
         """Bound V(s0) of two given policies and their difference at the tightest proven radius (docs/proofs.md, 12)."""
         algorithm, belief = self._algorithm, self._bounds(parts)
-        task, ceiling = algorithm.task, algorithm._empty_q()
-        best = algorithm._greedy(belief, q_out=ceiling)
-        ceiling[np.isneginf(ceiling)] = float(task.horizon)  # of actions that no policy takes
+        task, best = algorithm.task, algorithm._greedy(belief)
         sides, tail = [], task.tail  # what steps that are cut off from endless episodes may earn
         cut_off = np.array([[0.0, 0.0, -tail], [tail, tail, tail]])[:, :, None]
-        both = policy_bounds(belief, first, second, algorithm.frame, ceiling=ceiling)
+        both = policy_bounds(belief, first, second, algorithm.frame, ceiling=best.values)
         for values, more, sign in zip(both, cut_off, (-1.0, 1.0), strict=True):
             unit = np.stack([algorithm._start_values(one, start, sign=sign) for one in values]) + more
             sides.append(np.concatenate([task.to_own_unit(unit[:2]), task.unit * unit[2:]]))

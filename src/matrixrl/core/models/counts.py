@@ -21,7 +21,7 @@ from matrixrl.core.likelihood.radii import (
 from matrixrl.core.models.base import Model, ModelContext
 from matrixrl.core.models.structure import DeclaredLaws
 from matrixrl.core.sets import LikelihoodConfidence, LikelihoodSet
-from matrixrl.features import LatentPsi, OneHotPsi, indicator_groups, latent_psi
+from matrixrl.features import AllowedPart, LatentPsi, OneHotPsi, indicator_groups, latent_psi
 from matrixrl.linalg import OutcomeCounts, RewardLevels, SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -252,6 +252,14 @@ class CountModel(Model):
         alarm = ratio > confidence.log_events(confidence.alarm_part, clock.shares)
         np.add.at(found, seen.ids // self.n_rows, alarm)
         return found
+
+    def use_masks(self, part: AllowedPart, allowed: BoolArray | None) -> None:
+        super().use_masks(part, allowed)
+        if self.declared is not None:  # pairs that do not exist say nothing of the law of their group
+            assert self.context.structure is not None
+            refuted = self.declared.refuted
+            self.declared = DeclaredLaws(self.context.structure, self.context, self.groups, self.psi)
+            self.declared.refuted = refuted
 
     def size(self) -> FloatArray:
         """Return the number of visits of each group: (B, K)."""

@@ -4,6 +4,7 @@ python benchmarks/given_policies.py case       a shop: 1,200 episodes of one pol
 python benchmarks/given_policies.py width      the same numbers of returns with other ranges, and other methods
 python benchmarks/given_policies.py coverage   share of runs in which an interval was ever wrong
 python benchmarks/given_policies.py decide     episodes until an A/B test is decided
+python benchmarks/given_policies.py forecast   forecasts of `Agent.forecast` beside what came
 
 Seeds begin at 2,000, and nothing was tuned on them.
 """
@@ -195,7 +196,34 @@ def decide(runs: int) -> None:
         print(f"| {gain:.0f} | {' | '.join('more' if math.isinf(n) else f'{n:,.0f}' for n in middle)} | {fixed:,.0f} |")
 
 
-PARTS = {"case": case, "width": width, "coverage": coverage, "decide": decide}
+def forecast(runs: int) -> None:
+    """Print how many more episodes gaps took, at most eight times those so far, beside what was foretold."""
+    problems = {
+        "RiverSwim (4, 20)": ("river-swim", {"n_states": 4, "horizon": 20}),
+        "random S=5, A=2": (tabular(n_states=5, n_actions=2, horizon=6, seed=FIRST_SEED).mdp, None),
+    }
+    print("| problem | after | gap shrinks to | expected | spread | came | in the spread |")
+    print("|---|---|---|---|---|---|---|")
+    for name, (problem, env_settings) in problems.items():
+        for played in (300, 1000):
+            for share in (0.8, 0.6):
+                rows = []
+                for run in range(runs):
+                    agent = MatrixRL(problem, env_settings=env_settings, seed=FIRST_SEED + run)
+                    agent.learn(played)
+                    goal = share * agent.recommend().certificate.gap
+                    found = agent.forecast(gap=goal)
+                    agent.learn(8 * played, until_gap=goal)
+                    ends = [math.inf if one is None else one for one in (found.episodes, found.fewest, found.most)]
+                    rows.append([*ends, agent.n_episodes - played])
+                expected, fewest, most, came = np.array(rows).T
+                inside = int(((fewest <= came) & (came <= most)).sum())
+                middle = [f"{np.median(one):,.0f}" for one in (expected, fewest, most, came)]
+                spread = f"{middle[1]} to {middle[2]}"
+                print(f"| {name} | {played} | {share} | {middle[0]} | {spread} | {middle[3]} | {inside} of {runs} |")
+
+
+PARTS = {"case": case, "width": width, "coverage": coverage, "decide": decide, "forecast": forecast}
 
 
 def main() -> None:

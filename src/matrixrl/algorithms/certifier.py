@@ -11,6 +11,7 @@ from matrixrl.checks import fail
 from matrixrl.core.backup import PolicyIntervals
 from matrixrl.core.start import Start
 from matrixrl.errors import ProtocolError
+from matrixrl.logs import StepLog
 from matrixrl.records import Bounds, FloatArray, Steps
 
 if TYPE_CHECKING:
@@ -90,6 +91,16 @@ class Certifier:
         """
         del tables, start
         return None
+
+    def multiplied(self, factor: float) -> Certifier:
+        """Return the bounds that so many times the data would have, if they said the same."""
+        del factor
+        self._refuse("forecasts")
+
+    def of_steps(self, log: StepLog) -> Certifier:
+        """Return the bounds of an algorithm that has seen the steps of a log, and nothing else."""
+        del log
+        self._refuse("forecasts")
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

@@ -106,12 +106,14 @@ class Returns(NamedTuple):
         high: (n,) Levels that no return is above.
         least: Smallest value that the policy can have.
         range: Largest value less the smallest one.
+        weight: Number of episodes that each of them stands for, to foretell intervals.
     """
 
     low: IntArray
     high: IntArray
     least: float = 0.0
     range: float = 1.0
+    weight: float = 1.0
 
     @classmethod
     def of(cls, low: FloatArray, high: FloatArray, least: float, most: float) -> Returns:
@@ -124,12 +126,18 @@ class Returns(NamedTuple):
     @property
     def flipped(self) -> Returns:
         """What the policy would have earned if losses were gains: a lower bound of it is an upper bound here."""
-        return Returns(N_LEVELS - self.high, N_LEVELS - self.low, -self.least - self.range, self.range)
+        return Returns(N_LEVELS - self.high, N_LEVELS - self.low, -self.least - self.range, self.range, self.weight)
 
     @property
     def mean(self) -> float:
         """Mean return, with the middle of the two levels of an episode."""
         return self.least + self.range * 0.5 * float(self.low.mean() + self.high.mean()) / N_LEVELS
+
+    @property
+    def squared_error(self) -> float:
+        """Square of the standard error of the mean return."""
+        middle = 0.5 * self.range / N_LEVELS * (self.low + self.high)
+        return float(middle.var()) / (self.weight * len(middle))
 
     def interval(self, delta: float) -> tuple[float, float]:
         """Return an interval that holds the value with probability 1 − δ for all n at once (docs/proofs.md, 11.5)."""
@@ -140,7 +148,7 @@ class Returns(NamedTuple):
     def lower_shares(self, log_prices: FloatArray) -> FloatArray:
         """Return the largest shares of the range (J,) at which the log of the wealth is some numbers (J,), or 0."""
         low, high = np.zeros(len(log_prices)), np.ones(len(log_prices))
-        levels, times = np.unique(self.low, return_counts=True)
+        levels, times = self._counts()
         for _ in range(_HALVINGS if len(levels) else 0):  # `low` stays valid
             middle = 0.5 * (low + high)
             refuted = _log_wealth(levels, times, middle) >= log_prices
@@ -149,10 +157,16 @@ class Returns(NamedTuple):
 
     def log_wealth(self, shares: FloatArray) -> FloatArray:
         r"""Return the log of Σ w Π(1 − b + bX/v) over bets that the value is above some shares v (J,) of its range."""
-        return _log_wealth(*np.unique(self.low, return_counts=True), shares)
+        return _log_wealth(*self._counts(), shares)
+
+    def _counts(self) -> tuple[IntArray, FloatArray]:
+        """Return the different low levels (E,), and how often each was earned."""
+        levels, times = np.unique(self.low, return_counts=True)
+        weighted: FloatArray = self.weight * times.astype(np.float64)
+        return levels, weighted
 
 
-def _log_wealth(levels: IntArray, times: IntArray, shares: FloatArray) -> FloatArray:
+def _log_wealth(levels: IntArray, times: FloatArray, shares: FloatArray) -> FloatArray:
     """Return `Returns.log_wealth` of different levels (E,) and how often each was earned."""
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = levels / N_LEVELS / shares[:, None] - 1.0

@@ -99,6 +99,10 @@ class StepLog:
         arrays = {name: getattr(self, name)[rows] for name in _OF_STEPS}
         return StepLog(**arrays, firsts=self.firsts[first:last], lengths=self.lengths[first:last])
 
+    def first(self, n_episodes: int) -> StepLog:
+        """Return the first episodes."""
+        return self._between(0, n_episodes, self.offsets)
+
     def parts(self, most: int) -> Iterator[StepLog]:
         """Yield all episodes in order, as many whole ones at a time as have at most so many steps; at least one."""
         offsets, first = self.offsets, 0

@@ -157,12 +157,18 @@ class GivenReturns:
         found = self.of(table)
         return None if found is None else found[1].interval(delta * statement_share(found[0]))
 
-    def difference(self, first: IntArray, second: IntArray, delta: float) -> tuple[float, float] | None:
-        """Return an interval of the difference of the values of two given policies; None unless both were given."""
+    def difference(
+        self, first: IntArray, second: IntArray, delta: float, factor: float = 1.0
+    ) -> tuple[float, float] | None:
+        """Return an interval of the difference of the values of two given policies; None unless both were given.
+
+        `factor` times as many episodes that earned the same foretell what later ones will show.
+        """
         one, other = self.of(first), self.of(second)
         if one is None or other is None or one[0] == other[0]:
             return None
-        return difference_bounds(one[1], other[1], delta * statement_share(one[0], other[0]))
+        ours, theirs = (found[1]._replace(weight=factor) for found in (one, other))
+        return difference_bounds(ours, theirs, delta * statement_share(one[0], other[0]))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return digests, ranges and returns, for saving; nothing if no policy was given."""

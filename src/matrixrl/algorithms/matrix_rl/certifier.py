@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,9 @@ from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
 from matrixrl.core import PolicyIntervals, ValueBounds, optimal_plan, pessimistic_values, policy_bounds
 from matrixrl.core.greedy import lowest_first
+from matrixrl.core.models import Model
 from matrixrl.core.start import Start
+from matrixrl.logs import StepLog
 from matrixrl.records import Bounds, FloatArray, IntArray, Plan, Steps
 
 if TYPE_CHECKING:
@@ -177,6 +180,26 @@ class MatrixRLCertifier(Certifier):
             unit = float(algorithm._start_values(values, centre, sign=-1.0)[0])
             found.append(float(algorithm.task.to_own_unit(np.array(unit))))
         return found
+
+    def multiplied(self, factor: float) -> MatrixRLCertifier:
+        """Return the bounds that so many times the data would have, if they said the same."""
+        return self._of_model(self._algorithm.model.multiplied(factor))
+
+    def of_steps(self, log: StepLog) -> MatrixRLCertifier:
+        """Return the bounds of an algorithm that has seen the steps of a log, and nothing else."""
+        algorithm, model = self._algorithm, copy.copy(self._algorithm.model)
+        model.forget()
+        for part in log.parts(algorithm.steps_at_once):
+            actions = part.actions.astype(np.int64) + algorithm.task.choices[part.stages, 0]
+            states, following = (side.astype(np.int64)[None] for side in (part.states, part.next_states))
+            rewards = algorithm.to_unit(part.rewards)[None]
+            model.update(algorithm._phi.pairs(states, actions[None]), following, rewards, np.ones(rewards.shape))
+        return self._of_model(model)
+
+    def _of_model(self, model: Model) -> MatrixRLCertifier:
+        algorithm = copy.copy(self._algorithm)
+        algorithm.model = model
+        return type(self)(algorithm)
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

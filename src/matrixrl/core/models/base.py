@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
+from matrixrl.errors import ProtocolError
 from matrixrl.features import AllowedPart, Features
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -120,6 +121,11 @@ class Model(ABC):
     @abstractmethod
     def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
         """Return which sizes grew by 1 + κ since the last plan, at which they were `kept`."""
+
+    def multiplied(self, factor: float) -> Model:
+        """Return a model with so many times the data, which say the same, to foretell its bounds."""
+        del factor
+        raise ProtocolError(f"{type(self).__name__} cannot foretell its bounds; it has no multiplied(factor)")
 
     @property
     def steps_at_once(self) -> int:

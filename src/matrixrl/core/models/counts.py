@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -268,6 +269,20 @@ class CountModel(Model):
         self.counts, self.joint, self.reward_sums = counts, joint, reward_sums
         self.levels.values = levels
         self._data_changed()
+
+    def multiplied(self, factor: float) -> CountModel:
+        made = copy.copy(self)
+        made.forget()
+        for own, more in (
+            (self.counts, made.counts),
+            (self.pair_counts, made.pair_counts),
+            (self.joint, made.joint),
+        ):
+            if own is not None and more is not None:
+                arrays = own.arrays()
+                more.take(arrays["codes"], factor * arrays["times"])
+        made.levels, made.reward_sums = self.levels, factor * self.reward_sums
+        return made
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         lists = {"next": self.counts, "pair": self.pair_counts, "joint": self.joint}

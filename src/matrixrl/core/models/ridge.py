@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -174,6 +175,17 @@ class RidgeModel(Model):
         yield Visits(counts, self.cross_moment, self.reward_moment)
         self.design.restore({"counts": counts})
         self.revision += 1
+
+    def multiplied(self, factor: float) -> RidgeModel:
+        made = copy.copy(self)
+        made.forget()
+        if isinstance(self.design, DiagonalPairs):
+            weights = factor * self.design.counts
+        else:
+            weights = np.sqrt(factor * self.design.visits)  # as rows of φ are multiplied by them
+        made.design.update(np.tile(np.arange(weights.shape[1]), (len(weights), 1)), weights)
+        made.cross_moment, made.reward_moment = factor * self.cross_moment, factor * self.reward_moment
+        return made
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         return {"cross_moment": self.cross_moment, "reward_moment": self.reward_moment, **self.design.arrays()}

@@ -169,7 +169,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_a_page_would_be_found(site, open_browser, fault):
     watched = Watched(open_browser, width=1280)
-    watched.page.goto((site / "presets.html").as_uri())
+    watched.page.goto((site / "glossary.html").as_uri())
     assert [words for mode in MODES for words in look(watched, mode)] == []
     watched.page.evaluate("(html) => document.querySelector('article').insertAdjacentHTML('beforeend', html)", fault)
     watched.page.wait_for_load_state("networkidle")

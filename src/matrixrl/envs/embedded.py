@@ -154,8 +154,8 @@ class Hypercube(_EmbeddedEnv):
     """Instance of the lower bound for linear mixture MDPs: the sign of every coordinate of an action matters.
 
     Actions are the corners of {-1, 1}^(d-1). In state x_h an action a leads to the goal with probability
-    δ + <μ_h, a>, δ = 1/H, and to x of the next stage else; the entries of μ_h are Δ or -Δ with unknown signs. The goal is absorbing
-    and earns 1 per step. φ(x_h, a) is (1, a) in a block of its own, and ψ is one-hot.
+    δ + <μ_h, a>, δ = 1/H, and to x of the next stage else; the entries of μ_h are Δ or -Δ with unknown signs. The goal
+    is absorbing and earns 1 per step. φ(x_h, a) is (1, a) in a block of its own, and ψ is one-hot.
 
     The instance is that of Zhou, Gu and Szepesvári 2021, where Δ shrinks with the number of episodes.
 

@@ -245,3 +245,25 @@ def test_features_of_pairs_are_used_once_for_each_class():
     assert certified.lower <= solve(mdp).start_value <= certified.upper
     alone = MatrixRL(mdp, phi=np.tile(phi, (1, 2, 1)), set="normalised", seed=0)
     assert not alone.guarantee
+
+
+def test_states_count_once_in_the_union_if_groups_and_known_rewards_are_alike():
+    """Twelve states with the groups of three; a different reward, or a mask, tells two of them apart."""
+    groups = np.arange(6).reshape(3, 2)[:, ::-1]
+    phi = np.eye(6)[np.repeat(groups, 4, axis=0)]  # (12, 2, 6)
+    law = np.full((12, 2, 12), 1.0 / 12.0)
+
+    def targets(reward, allowed=None, **settings):
+        mdp = FiniteMDP(law, reward, 5, allowed=allowed)
+        return MatrixRL(mdp, phi=phi, seed=0, **settings).algorithm.model.confidence.n_targets
+
+    reward = np.zeros((12, 2))
+    assert targets(reward) == (4 * 3, 4 * 6)
+    other = reward.copy()
+    other[0, 0] = 0.5
+    assert targets(other) == (4 * 4, 4 * 6)
+    assert targets(reward, known_reward=False) == (5 * 3, 5 * 6)
+    allowed = np.ones((12, 2), dtype=bool)
+    allowed[0, 1] = False
+    assert targets(reward, allowed) == (4 * 4, 4 * 6)
+    assert targets(reward, allowed, known_reward=False) == (5 * 4, 5 * 6)

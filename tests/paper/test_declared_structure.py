@@ -10,6 +10,7 @@ import itertools
 import math
 
 import cvxpy
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -342,3 +343,38 @@ class TestRefuted:
         agent = MatrixRL(Task(n_states=3, n_actions=2, horizon=3, start=0, deterministic=True), seed=0)
         asked(agent, [(0, 0, 0.5, 0), (0, 0, 0.5, 1)])
         assert "pair (state 0, action 0) led to state 0 and to state 1" in str(agent._algorithm.claims.charged_regret)
+
+
+class _Reported(gym.Env):
+    """State 0 leads to 1, which pays, or to 2; its action 1 is forbidden, which only visits show."""
+
+    observation_space, action_space = gym.spaces.Discrete(3), gym.spaces.Discrete(2)
+    begun = 0
+
+    def _info(self):
+        return {"action_mask": np.array([1, self.at != 0], dtype=np.int8)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.begun = self.begun % 3, self.begun + 1
+        return self.at, self._info()
+
+    def step(self, action):
+        reward = float(self.at == 1)
+        if self.at == 0:
+            self.at = 1 if self.np_random.random() < 0.3 else 2
+        return self.at, reward, False, False, self._info()
+
+
+def test_successors_of_a_pair_that_turns_out_not_to_exist_say_nothing_of_its_group(tmp_path):
+    """Both actions of state 0 share a law; that of action 1 was declared to lead to 2 alone."""
+    phi = np.repeat(np.eye(3)[:, None], 2, axis=1)
+    reward = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    lists = [[[1, 2], [2]], [[1], [1]], [[2], [2]]]
+    agent = MatrixRL(_Reported(), reward=reward, horizon=2, phi=phi, successors=lists, seed=0)
+    agent.learn(12)
+    agent.save(tmp_path / "agent")
+    for one in (agent, MatrixRL.load(tmp_path / "agent", _Reported())):
+        found = one.certificate(start=0)
+        assert found.upper >= 0.3, "V* of state 0"
+        assert found.guarantee

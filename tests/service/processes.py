@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -92,6 +93,14 @@ def play(client, seed, acknowledged, stop=None):
         k += 1
         if stop is None:
             return
+
+
+def until(condition, seconds=60.0):
+    """Wait until a condition holds; a fixed time would be too short on a busy machine."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def content(event):

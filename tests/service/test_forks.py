@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from processes import run
+from processes import run, until
 from worlds_of_service import direct, play, shop
 
 from matrixrl.errors import StoreError
@@ -49,13 +49,6 @@ def put_back(log, seq, kept=None):
         if kept:  # a learner deletes plans that newer ones replaced
             connection.execute(plans.delete())
             connection.execute(plans.insert(), kept)
-
-
-def until(condition, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def opened(log):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import end, start
+from processes import end, start, until
 from worlds_of_service import direct, outcome, shop
 
 from matrixrl.errors import StoreError
@@ -31,13 +31,6 @@ def _play_one(decisions, rng, horizon):
         answer = decisions.ask("local", name, state=state)
         reward, state = outcome(rng, state, ["wait", "order"].index(answer.action))
         decisions.tell("local", name, reward=reward, next_state=state)
-
-
-def until(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def command_of(process):

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import pytest
-from processes import SHOP, end, start
+from processes import SHOP, end, start, until
 from worlds_of_service import direct, play, shop
 
 from matrixrl_serve import replay
@@ -46,13 +46,6 @@ def locked(folder):
         yield
     finally:
         connection.close()
-
-
-def until(condition, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_lock_that_is_held_for_long_passes_and_nothing_is_lost(tmp_path, problem):

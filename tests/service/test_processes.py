@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from processes import SHOP, content, end, play, run, serving, start
+from processes import SHOP, content, end, play, run, serving, start, until
 
 from matrixrl.errors import InvalidInput
 from matrixrl_serve import Client, replay
@@ -100,7 +100,8 @@ def test_a_killed_service_loses_nothing_that_it_acknowledged(tmp_path, problem):
         ]
         for thread in threads:
             thread.start()
-        time.sleep(0.5 + rng.random())
+        until(lambda heard=heard: sum(map(len, heard)) > 60)
+        time.sleep(rng.random())  # at any moment of an episode
         end(process, signal.SIGKILL)
         stop.set()
         for thread, client in zip(threads, clients, strict=True):

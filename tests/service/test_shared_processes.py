@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 
 import pytest
-from processes import SHOP, content, end, launch, play, run, start
+from processes import SHOP, content, end, launch, play, run, start, until
 
 from matrixrl_serve import Client, replay
 from matrixrl_serve.log import EventLog
 from postgres import postgres
 
 
-def until(process, words):
+def line_of(process, words):
     """Read what a process says until a line begins with some words."""
     for line in process.stdout:
         if line.startswith(words):
@@ -29,20 +28,21 @@ def test_processes_that_are_killed_lose_nothing_and_are_replaced(tmp_path):
     with postgres() as server:
         address = server.new_database()
         learners = [launch(address, "--role", "learner", problem=problem)]
-        until(learners[0], "learning")
+        line_of(learners[0], "learning")
         learners.append(launch(address, "--role", "learner"))
-        until(learners[1], "waiting")
+        line_of(learners[1], "waiting")
         webs = [start(address, "--role", "web") for _ in range(2)]
         stop, heard = threading.Event(), [[] for _ in range(4)]
         clients = [Client(webs[k % 2][1], retries=0) for k in range(4)]
         threads = [threading.Thread(target=play, args=(client, k, heard[k], stop)) for k, client in enumerate(clients)]
         for thread in threads:
             thread.start()
-        time.sleep(1.0)
+        until(lambda: sum(map(len, heard)) > 30)
         end(learners[0], signal.SIGKILL)
-        until(learners[1], "learning")
+        line_of(learners[1], "learning")
         end(webs[0][0], signal.SIGKILL)
-        time.sleep(1.0)
+        so_far = sum(map(len, heard))
+        until(lambda: sum(map(len, heard)) > so_far + 30)
         stop.set()
         for thread, client in zip(threads, clients, strict=True):
             thread.join()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import matrixrl
-from matrixrl import FiniteMDP, InvalidInput, KnownDynamics, MatrixRL, ProtocolError, Task, evaluate, solve
+from matrixrl import InvalidInput, KnownDynamics, MatrixRL, ProtocolError, Task, evaluate, solve
 from matrixrl.agents import Earnings
 from matrixrl.problems import tabular
 from tolerances import ALGEBRA, EXACT
@@ -32,6 +32,7 @@ class TestSums:
         agent = learned()
         shown, found = agent.certify(USUAL), agent.earnings(USUAL, every=every, since=since)
         low, high = agent.recommend().certificate.optimal_interval
+        assert found.best.estimate == pytest.approx(agent.greedy().certificate.estimate, rel=EXACT)
         returns = agent.history.returns.tolist()
         blocks = [returns[first : first + every] for first in range(since, 50, every)]
         assert found.first.tolist() == list(range(since, 50, every))
@@ -132,25 +133,26 @@ class TestKnownValues:
 
 
 def test_the_bounds_fail_in_at_most_a_share_delta_of_the_runs():
-    """δ = 0.5: 24 runs, five looks and all first episodes each; some episodes are those of the incumbent."""
+    """δ = 0.5: 12 runs, three looks and all first episodes each; some episodes are those of the incumbent."""
     best, usual = solve(MDP).start_value, evaluate(MDP, USUAL)[0, FIRST]
     missed = {"gain": 0, "cost": 0}
-    for seed in range(24):
+    for seed in range(12):
         agent, wrong = MatrixRL(MDP, seed=seed, delta=0.5, known_reward=False, compiled=True), set()
-        for look in range(5):
-            agent.learn(20, policy=USUAL if look % 2 else None)
+        for look in range(3):
+            agent.learn(30, policy=USUAL if look % 2 else None)
             found, returns = agent.earnings(USUAL), agent.history.returns
             truth = {"gain": returns - usual, "cost": best - returns}
             for name, values in truth.items():
-                since = [np.cumsum(one[::-1]) for one in (getattr(found, name)[:, 0], values, getattr(found, name)[:, 2])]
+                since = [
+                    np.cumsum(one[::-1]) for one in (getattr(found, name)[:, 0], values, getattr(found, name)[:, 2])
+                ]
                 if ((since[1] < since[0] - ALGEBRA) | (since[1] > since[2] + ALGEBRA)).any():
                     wrong.add(name)
             assert found.best.guarantee
             assert found.incumbent.guarantee
         for name in wrong:
             missed[name] += 1
-    print(missed)
-    assert max(missed.values()) <= 12, missed
+    assert max(missed.values()) <= 6, missed
 
 
 class TestWhereEpisodesArePlayed:

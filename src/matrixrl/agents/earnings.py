@@ -117,7 +117,9 @@ class Earnings(Described):
 
     def _words(self) -> str:
         n, total = int(self.n_episodes.sum()), float(self.received.sum())
-        words = f"Earnings: {in_digits(total)} received in {n:,} episode{'s' * (n != 1)} from episode {self.first[0]:,} on"
+        words = (
+            f"Earnings: {in_digits(total)} received in {n:,} episode{'s' * (n != 1)} from episode {self.first[0]:,} on"
+        )
         if self.incumbent is not None:
             words += f", estimated gain {_number(self.gain[:, 1].sum())}"
         return f"{words}, estimated cost {_number(self.cost[:, 1].sum())}"
@@ -129,7 +131,10 @@ class Earnings(Described):
             facts["gain over the incumbent"] = _total(self.gain, self.incumbent)
         facts["best policy"] = _said(self.best)
         facts["cost of learning"] = _total(self.cost, self.best)
-        return facts | {"expected loss": str(self.regret), "note": "gain and cost are of received returns, luck included"}
+        return facts | {
+            "expected loss": str(self.regret),
+            "note": "gain and cost are of received returns, luck included",
+        }
 
     def __str__(self) -> str:
         lines = [self._words(), *(f"{name}: {value}" for name, value in self._facts().items()), ""]
@@ -156,8 +161,8 @@ class Earnings(Described):
 def earnings(self: Agent, incumbent: Any = None, *, every: int = 1, since: int = 0) -> Earnings:
     """Return what episodes received, what they gained over an incumbent and what learning has cost, by blocks.
 
-    Returns are those that were received, so gain and cost have the luck of the episodes; they are compared with what the
-    incumbent, and the best policy, are expected to earn as far as all data so far tell. Each of the two holds with
+    Returns are those that were received, so gain and cost have the luck of the episodes; they are compared with what
+    the incumbent, and the best policy, are expected to earn as far as all data so far tell. Each of the two holds with
     probability 1 − δ for all blocks, whenever you look and whichever first episode you choose.
 
     Args:

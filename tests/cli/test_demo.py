@@ -53,7 +53,7 @@ def test_the_values_of_the_shop_are_those_of_a_recursion_over_days():
     known, usual = shop(), usual_orders()
     assert (known.n_states, known.n_actions, known.horizon, known.dynamics.n_laws) == (182, 6, 28, 7)
     assert matrixrl.solve(known.mdp).start_value == pytest.approx(value(None), rel=ALGEBRA)
-    exact = value(lambda stock, day: math.ceil(max(0, 10 - stock) / 5))
+    exact = value(lambda stock, _: math.ceil(max(0, 10 - stock) / 5))
     assert matrixrl.evaluate(known.mdp, np.tile(usual, (28, 1)))[0, 0] == pytest.approx(exact, rel=ALGEBRA)
 
 

@@ -213,9 +213,9 @@ def _print_shop(console: Console, found: Months) -> None:
         highlight=False,
     )
     console.print(
-        "usual rule: at least 10 pieces on the shelf, on every day; the others: the greedy policy; earns, and "
-        "gain over the usual rule: exact, with a demand that agents do not know; estimate, proven: by the agent, proven with "
-        "probability 0.95 for each seed. All are means over seeds.",
+        "usual rule: at least 10 pieces on the shelf, on every day; the others: the greedy policy; earns, and gain "
+        "over the usual rule: exact, with a demand that agents do not know; estimate, proven: by the agent, proven "
+        "with probability 0.95 for each seed. All are means over seeds.",
         style="dim",
         highlight=False,
     )

@@ -100,11 +100,10 @@ def draw_months(found: Months, path: Path) -> None:
     right.plot(months, found.estimate.mean(axis=0), "o", color=COLOURS[0], markersize=4, label="estimated by the agent")
     for value, name, colour, _ in lines:
         right.axhline(value, color=colour, linestyle="--", linewidth=1.5, label=name)
-    k = len(months) // 2
-    for edge, words, up in ((0, "the learned orders earn at least this", -1), (1, "no orders earn more than this", 1)):
-        at = (int(months[k]), float(bounds[k, edge]))
-        place = "bottom" if up > 0 else "top"
-        right.annotate(words, at, (0, 6 * up), textcoords="offset points", color=COLOURS[0], va=place, fontsize=9)
+    k, words = len(months) // 2, ("the learned orders earn at least this", "no orders earn more than this")
+    for said, edge, side in zip(words, edges, (-1, 1), strict=True):
+        point, place = (float(at[k + 1]), float(edge[k + 1])), "bottom" if side > 0 else "top"
+        right.annotate(said, point, (0, 6 * side), textcoords="offset points", color=COLOURS[0], va=place, fontsize=9)
     right.set_title("what is known about them at the time (mean of the seeds)", fontsize=10)
     right.legend(fontsize=8.5, loc="upper right", framealpha=0.9)
     for axes in (left, right):

@@ -65,6 +65,15 @@ class TestSums:
         assert found.gain[0, 1] == pytest.approx(0.0, abs=400 * 1e-3)  # levels of returns are rounded
         assert found.gain[0, 0] < 0.0 < found.gain[0, 2]
 
+    def test_the_best_policy_is_not_estimated_below_the_incumbent(self):
+        """The model, with few data elsewhere, may say less than the returns of the incumbent."""
+        river = {"n_states": 4, "horizon": 20}
+        agent = MatrixRL("river-swim", env_settings=river, seed=0, compiled=True)
+        agent.learn(300, policy=[1, 1, 1, 1])
+        agent.learn(100)
+        found = agent.earnings([1, 1, 1, 1], every=400)
+        assert agent.greedy().certificate.estimate < found.incumbent.estimate == found.best.estimate
+
 
 class TestKnownValues:
     """Where nothing is random the bounds are points, and values are sums along paths that are enumerated."""

@@ -131,10 +131,10 @@ class Earnings(Described):
             facts["gain over the incumbent"] = _total(self.gain, self.incumbent)
         facts["best policy"] = _said(self.best)
         facts["cost of learning"] = _total(self.cost, self.best)
-        return facts | {
-            "expected loss": str(self.regret),
-            "note": "gain and cost are of received returns, luck included",
-        }
+        if self.regret.total is not None:
+            loss, chance = in_digits(self.regret.total), confidence(self.regret.delta)
+            facts["expected loss of all episodes"] = f"at most {loss} with probability {chance} (agent.bound())"
+        return facts | {"note": "gain and cost are of received returns, luck included"}
 
     def __str__(self) -> str:
         lines = [self._words(), *(f"{name}: {value}" for name, value in self._facts().items()), ""]
@@ -200,20 +200,21 @@ def earnings(self: Agent, incumbent: Any = None, *, every: int = 1, since: int =
         first=first,
         n_episodes=np.diff([*first, len(returns)]),
         received=np.add.reduceat(returns, first),
-        best=_best(self, doubt),
+        best=_best(self, doubt, None if found is None else found.estimate),
         incumbent=found,
         regret=self.bound(),
         rest=(task.tail * task.reward_range[0], task.tail * task.reward_range[1]),
     )
 
 
-def _best(self: Agent, doubt: Guarantee) -> PolicyCertificate:
-    """Return what is known about V*(s0)."""
+def _best(self: Agent, doubt: Guarantee, other: float | None) -> PolicyCertificate:
+    """Return what is known about V*(s0), which is estimated to be at least the estimate of another policy."""
     _, shown = certification.safest(self)
     lower, upper = shown.optimal_interval
     table = self._algorithm.policy_table(certification.estimated_plan(self))[0]
     [guess] = certification.estimates(self, [table], None)
-    guess = None if guess is None else min(max(guess, lower), upper)
+    known = [one for one in (guess, other) if one is not None]
+    guess = min(max([lower, *known]), upper) if known else None
     trivial, claim = certification.possible_values(self, None, None), shown.guarantee and doubt
     about = f"the best policy, from {certification.data_words(self)}"
     digest = policy_digest(table, self.problem.finite_task).hex()
@@ -234,13 +235,13 @@ def _sides(table: FloatArray) -> dict[str, float | None]:
 def _said(policy: PolicyCertificate) -> str:
     """Return what a policy is expected to earn in an episode, in words."""
     guess = "not known" if policy.estimate is None else in_digits(policy.estimate)
-    return f"estimated {guess} an episode, {in_digits(policy.lower)} to {in_digits(policy.upper)} {_claimed(policy)}"
+    return f"estimated {guess} an episode; {in_digits(policy.lower)} to {in_digits(policy.upper)} {_claimed(policy)}"
 
 
 def _total(table: FloatArray, policy: PolicyCertificate) -> str:
     """Return the sums of the columns of (m, 3), in words."""
     low, guess, high = table.sum(axis=0).tolist()
-    return f"estimated {_number(guess)}, {in_digits(low)} to {in_digits(high)} {_claimed(policy)}"
+    return f"estimated {_number(guess)}; {in_digits(low)} to {in_digits(high)} {_claimed(policy)}"
 
 
 def _claimed(policy: PolicyCertificate) -> str:

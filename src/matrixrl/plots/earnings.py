@@ -49,16 +49,18 @@ def earnings(found: Earnings, *, ax: Axes | None = None) -> Axes:
     lines = found.mean_received.tolist() + [one.estimate for _, one, _ in policies if one.estimate is not None]
     room = 0.6 * (max(lines) - min(lines)) or 0.1 * abs(lines[0]) or 1.0
     for name, policy, colour in policies:
-        bounds = f"{in_digits(policy.lower)} to {in_digits(policy.upper)}{' not proven' * (not policy.guarantee)}"
+        bounds = f"{in_digits(policy.lower)} to {in_digits(policy.upper)}{', not proven' * (not policy.guarantee)}"
         axes.axhspan(policy.lower, policy.upper, color=colour, alpha=0.08, linewidth=0)
         if policy.estimate is None:
             axes.plot([], [], color=colour, label=f"{name}: {bounds}")
         else:
-            label = f"{name}: estimated {in_digits(policy.estimate)}, {bounds}"
+            label = f"{name}: estimated {in_digits(policy.estimate)} ({bounds})"
             axes.axhline(policy.estimate, color=colour, linestyle="--", linewidth=1.4, label=label)
     axes.set_ylim(min(lines) - room, max(lines) + room)
     axes.set_xlim(found.first[0] - 0.5, end + 0.5)
     axes.set_xlabel("episode")
+    if room > 10.0:
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_ylabel("mean return")
     axes.set_title(_title(found), fontsize=10)
     add_grid(axes)
@@ -72,6 +74,6 @@ def _title(found: Earnings) -> str:
     words = []
     for name, table in [*gain, ("cost of learning", found.cost)]:
         low, guess, high = table.sum(axis=0).tolist()
-        known = "" if np.isnan(guess) else f"estimated {in_digits(guess)}, "
-        words.append(f"{name}: {known}{in_digits(low)} to {in_digits(high)}")
+        known = "" if np.isnan(guess) else f"estimated {in_digits(guess)} "
+        words.append(f"{name}: {known}({in_digits(low)} to {in_digits(high)})")
     return "\n".join(words)

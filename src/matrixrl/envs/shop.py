@@ -58,7 +58,7 @@ def usual_orders() -> IntArray:
     """Return the rule that the shop has used so far, as (S,) boxes: at least 10 pieces on the shelf, on every day.
 
     >>> usual_orders().reshape(26, 7)[:, 0].tolist()[:12]
-    [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0]
+    [2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 0, 0]
     """
     stock = np.arange((SHELF + 1) * WEEK) // WEEK
     return np.asarray(np.maximum(-(-(_USUAL - stock) // BOX), 0))

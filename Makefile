@@ -7,7 +7,7 @@ OUT ?= out/demo
 
 .PHONY: help demo test test-all check format bench study study-full scorecard-bsuite scorecard-colosseum scorecard-icu-sepsis mutants figures docs clean
 help:
-	@echo "make demo      install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
+	@echo "make demo      install, then watch MatrixRL learn to run a shop, and RiverSwim (tables and pictures in $(OUT))"
 	@echo "make test      install, then run the tests"
 	@echo "make test-all  install, then run the tests with every page of the documents and the longest runs"
 	@echo "make check     lint, formatting, types, layers"
@@ -16,7 +16,7 @@ help:
 	@echo "make scorecard-bsuite, scorecard-colosseum DATA=DIR, scorecard-icu-sepsis   score the agents on benchmarks of others"
 	@echo "make mutants   change the core in small ways and see whether a test notices (hours; every tenth change)"
 	@echo "make docs      build the documentation site into out/docs"
-	@echo "make figures   regenerate the picture of the README"
+	@echo "make figures   regenerate the pictures of the demos"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -32,7 +32,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.run
 
 demo: $(VENV)/.run
-	$(BIN)/matrixrl demo --episodes 1000 --seeds 8 --out $(OUT) --overwrite
+	$(BIN)/matrixrl demo --out $(OUT)/shop --overwrite
+	$(BIN)/matrixrl demo river-swim --episodes 1000 --seeds 8 --out $(OUT)/river-swim --overwrite
 
 test: $(VENV)/.dev $(VENV)/.browser $(VENV)/.postgres
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not full"
@@ -85,8 +86,10 @@ docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -b html docs out/docs
 
 figures: $(VENV)/.run
-	$(BIN)/matrixrl demo --out out/figures --overwrite
-	cp out/figures/regret.png docs/images/demo.png
+	$(BIN)/matrixrl demo --out out/figures/shop --overwrite
+	cp out/figures/shop/shop.png docs/images/shop.png
+	$(BIN)/matrixrl demo river-swim --out out/figures/river-swim --overwrite
+	cp out/figures/river-swim/regret.png docs/images/demo.png
 
 clean:
 	rm -rf $(VENV) out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

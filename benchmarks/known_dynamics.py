@@ -10,40 +10,11 @@ import time
 from typing import Any
 
 import numpy as np
-from scipy.stats import poisson
 
 import matrixrl
+from matrixrl.envs.shop import DAYS, shop
 
 MONTHS = (1, 4, 12, 200)
-_SHELF, _DAYS, _BOX = 25, 28, 5
-_MEANS = (6.0, 5.0, 5.0, 6.0, 8.0, 12.0, 9.0)  # demand of the days of the week
-
-
-def step(state: Any, boxes: Any, demand: Any) -> tuple[Any, Any]:
-    """Return the stock and the weekday of tomorrow, and the euros earned today."""
-    stock, day = state
-    delivered = np.minimum(_BOX * boxes, _SHELF - stock)
-    sold = np.minimum(stock + delivered, demand)
-    left = stock + delivered - sold
-    return (left, (day + 1) % 7), 25.0 * sold - 12.0 * delivered - 0.5 * left - 3.0 * (demand - sold)
-
-
-def shop() -> matrixrl.KnownDynamics:
-    """Return the shop: 182 states (stock and weekday), 6 orders, 28 days, one demand law for each weekday."""
-    demands = np.arange(_SHELF + 1)
-    law = poisson.pmf(demands, np.array(_MEANS)[:, None])
-    law[:, -1] += poisson.sf(_SHELF, _MEANS)
-    return matrixrl.KnownDynamics(
-        step,
-        outcomes=len(demands),
-        states=(_SHELF + 1, 7),
-        n_actions=6,
-        horizon=_DAYS,
-        start=(0, 0),
-        laws=lambda state, boxes: state[1] + 0 * boxes,
-        law=law,
-        vectorized=True,
-    )
 
 
 def measured(problem: Any, mdp: Any, seed: int, months: tuple[int, ...], **settings: Any) -> list[tuple[float, ...]]:
@@ -70,7 +41,7 @@ def main() -> None:
     known = shop()
     print(f"tabulated in {time.perf_counter() - began:.2f} s")
     best, (low, high) = matrixrl.solve(known.mdp).start_value, known.reward_range
-    print(f"V* {best:,.0f}; without data [{_DAYS * low:,.0f}, {_DAYS * high:,.0f}]; seeds {chosen.seeds}")
+    print(f"V* {best:,.0f}; without data [{DAYS * low:,.0f}, {DAYS * high:,.0f}]; seeds {chosen.seeds}")
     for name, problem, settings in (
         ("known dynamics", known, {"compiled": True}),
         ("one-hot pairs", known.mdp, {"known_reward": False}),
@@ -78,7 +49,7 @@ def main() -> None:
         runs = np.array([measured(problem, known.mdp, seed, tuple(chosen.months), **settings) for seed in chosen.seeds])
         for i, month in enumerate(chosen.months):
             value, lower, upper, seconds = runs[:, i].T
-            share, width = value / best, (upper - lower) / (_DAYS * (high - low))
+            share, width = value / best, (upper - lower) / (DAYS * (high - low))
             print(
                 f"{name:15} {month:4} months: greedy {share.mean():6.3f} V* (worst {share.min():6.3f}), "
                 f"proven [{lower.mean():6,.0f}, {upper.mean():6,.0f}], width {width.mean():.3f} of the trivial one, "

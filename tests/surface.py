@@ -198,6 +198,12 @@ def told():
     return one
 
 
+def played():
+    one = agent()
+    one.learn(1)
+    return one
+
+
 def option(make, name):
     return lambda value: make(**{name: value})
 
@@ -238,6 +244,8 @@ def calls():
     found["greedy().act(obs, stage)"] = lambda v: agent().greedy().act(v, v)
     found["compare(policy)"] = lambda v: agent().compare(v, [0, 0, 0])
     found["compare(incumbent)"] = lambda v: agent().compare([0, 0, 0], v)
+    for name in ("incumbent", "every", "since"):
+        found[f"earnings({name})"] = option(lambda **o: played().earnings(**o), name)
     for name in ("n_actions", "description", "first_state", "first_action", "n_unobserved", "certificate", "basis"):
         found[f"Policy({name})"] = option(lambda **o: Policy([[0, 1]], **{"n_actions": 2, **o}), name)
     found["Policy(table)"] = lambda v: Policy(v, n_actions=2)
@@ -391,6 +399,7 @@ def _pictures():
         "plots.confidence_region(state)": lambda v: plots.confidence_region(one, v, 0, ax=axes()),
         "plots.confidence_region(action)": lambda v: plots.confidence_region(one, 0, v, ax=axes()),
         "plots.confidence_region(next_states)": lambda v: plots.confidence_region(one, 0, 0, next_states=v, ax=axes()),
+        "plots.earnings(found)": lambda v: plots.earnings(v, ax=axes()),
         "plots.film(agent)": in_folder(lambda v: plots.film(v, "a.gif", n_episodes=1, n_frames=1)),
         "plots.film(path)": in_folder(lambda v: plots.film(agent(), v, n_episodes=1, n_frames=1)),
         "plots.film(n_frames)": in_folder(lambda v: plots.film(agent(), "a.gif", n_episodes=1, n_frames=v)),

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import matrixrl_lab
 from matrixrl import run_seeds
+from matrixrl.cli.demo import DEMO, DEMO_SETTINGS
 from matrixrl.cli.main import app
-from matrixrl.cli.play import DEMO, DEMO_SETTINGS
 from matrixrl.colours import COLOURS
 from matrixrl.errors import MissingExtra
 from matrixrl.play import Simulation
@@ -67,7 +67,7 @@ def test_an_interrupted_demo_writes_what_there_is(monkeypatch, tmp_path):
         whole(self, count)
 
     monkeypatch.setattr(Simulation, "advance", advance)
-    done = CliRunner().invoke(app, ["demo", "-n", "6", "-k", "1", "--out", str(tmp_path / "demo")])
+    done = CliRunner().invoke(app, ["demo", "river-swim", "-n", "6", "-k", "1", "--out", str(tmp_path / "demo")])
     assert done.exit_code == 130
     summary = json.loads((tmp_path / "demo" / "result.json").read_text())
     assert [(label, one["n_episodes"]) for label, one in summary.items()] == [

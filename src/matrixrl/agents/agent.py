@@ -9,6 +9,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, given_policies, logged, loop
+from matrixrl.agents.earnings import earnings
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable
@@ -386,3 +387,6 @@ class Agent:
     # given_policies.py: policies that a user gives
     certify = given_policies.certify
     compare = given_policies.compare
+
+    # earnings.py: what learning has cost and earned
+    earnings = earnings

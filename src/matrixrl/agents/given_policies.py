@@ -59,6 +59,11 @@ def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate
     """
     certification.check_certifies(self, "certify")
     [table] = read_tables(self, "certify", policy=policy)
+    return certified(self, table, start)
+
+
+def certified(self: Agent, table: IntArray, start: Any = None) -> PolicyCertificate:
+    """Return what `certify` returns, for the actions (H, S), or probabilities (H, A, S), of a policy."""
     found = _evidence(self, [table, table], start, _PARTS)
     lower, upper, claim = _ordered(found.intervals[0], found.claim)
     own = None if start is not None else given_returns(self).of(table)

@@ -1,4 +1,4 @@
-"""The commands ``matrixrl run``, ``inspect``, ``list`` and ``demo``."""
+"""The commands ``matrixrl run``, ``inspect`` and ``list``."""
 
 from __future__ import annotations
 
@@ -21,24 +21,13 @@ if TYPE_CHECKING:
     from matrixrl.play import OutputDirectory, RunResult, Simulation
     from matrixrl.problems import Problem
 
-__all__ = ["DEMO", "DEMO_SETTINGS", "TOPICS", "app"]
+__all__ = ["EPISODES_OPTION", "LIBRARY", "OUT_OPTION", "SEEDS_OPTION", "TOPICS", "OverwriteOption", "app"]
+__all__ += ["print_runs", "write_runs"]
 
 TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets"]
 """What ``matrixrl list`` lists."""
 
-_LIBRARY = ("matrixrl.agents", "matrixrl.play.simulation", "matrixrl.plots.figures")
-
-DEMO: dict[str, Any] = {"env": "river-swim", "env_settings": {"n_states": 6, "horizon": 24}}
-"""Problem of ``matrixrl demo``."""
-
-DEMO_SETTINGS: dict[str, dict[str, Any]] = {
-    "paper's set, theorem radius": {"preset": "optimistic", "set": "frobenius", "radius": "theorem"},
-    "normalised set, proven radius": {"preset": "optimistic", "set": "normalised"},
-    "optimistic preset: likelihood set": {"preset": "optimistic"},
-    "default: the same, with a budget": {},
-    "tuned preset: smaller radius": {"preset": "tuned"},
-}
-"""Settings of MatrixRL that ``matrixrl demo`` compares, by the label of the curve."""
+LIBRARY = ("matrixrl.agents", "matrixrl.play.simulation", "matrixrl.plots.figures")
 
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Environment setting key=value (see matrixrl list envs).")
@@ -47,15 +36,17 @@ AgentSetOption = Annotated[
     list[str] | None, typer.Option("--agent-set", help="Agent setting key=value (see matrixrl list settings).")
 ]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")]
-_OUT = typer.Option("--out", parser=parse_path, metavar="DIR", help="Directory for the summary, episodes and a figure.")
-_EPISODES = typer.Option("--episodes", "-n", help="Episodes of each seed.")
-_SEEDS = typer.Option("--seeds", "-k", help="Number of seeds.")
+OUT_OPTION = typer.Option(
+    "--out", parser=parse_path, metavar="DIR", help="Directory for the summary, episodes and a figure."
+)
+EPISODES_OPTION = typer.Option("--episodes", "-n", help="Episodes of each seed.")
+SEEDS_OPTION = typer.Option("--seeds", "-k", help="Number of seeds.")
 
 app = typer.Typer()
 
 
 @app.command("run")
-@loading(*_LIBRARY)
+@loading(*LIBRARY)
 def run_command(
     env: Annotated[str, typer.Argument(help="river-swim, cart-pole, …, gym:FrozenLake-v1, or package.module:Name")],
     set_: SetOption = None,
@@ -66,10 +57,10 @@ def run_command(
         ),
     ] = None,
     agent_set: AgentSetOption = None,
-    episodes: Annotated[int | None, _EPISODES] = None,
-    seeds: Annotated[int | None, _SEEDS] = None,
+    episodes: Annotated[int | None, EPISODES_OPTION] = None,
+    seeds: Annotated[int | None, SEEDS_OPTION] = None,
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
-    out: Annotated[Path | None, _OUT] = None,
+    out: Annotated[Path | None, OUT_OPTION] = None,
     overwrite: OverwriteOption = False,
     plot_coordinates: Annotated[
         tuple[int, int] | None,
@@ -142,20 +133,20 @@ def run_command(
         interrupted, result = True, runs.result()
     name = agent or result.agent
     label = " ".join([name, *(agent_set or [])])
-    files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
+    files = write_runs({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
     if recorder is not None and not interrupted:
         before, after, both = recorder.record_both(runs.fresh(), runs.algorithm)
         files += [before.path, after.path, both]
     if as_json:
         typer.echo(json.dumps(result.as_dict(), allow_nan=False))
     else:
-        _print({label: result}, files)
+        print_runs({label: result}, files)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
 @app.command("inspect")
-@loading(*_LIBRARY)
+@loading(*LIBRARY)
 def inspect_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
     set_: SetOption = None,
@@ -181,66 +172,6 @@ def inspect_command(
         print_inspection(Console(emoji=False), found)
 
 
-@app.command("demo")
-@loading(*_LIBRARY)
-def demo_command(
-    out: Annotated[Path, _OUT] = Path("out/demo"),
-    episodes: Annotated[int, _EPISODES] = 3000,
-    seeds: Annotated[int, _SEEDS] = 16,
-    overwrite: OverwriteOption = False,
-    film: Annotated[
-        bool, typer.Option("--film", help="Write an animated GIF of one seed that learns, and nothing else.")
-    ] = False,
-) -> None:
-    """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
-    from matrixrl.play import OutputDirectory, Simulation
-    from matrixrl.random_streams import seed_list
-
-    if film:
-        _write_film(out, episodes, overwrite)
-        return
-    directory = OutputDirectory(out, overwrite=overwrite)
-    results: dict[str, RunResult] = {}
-    interrupted = False
-    for label, settings in DEMO_SETTINGS.items():
-        runs = Simulation(**DEMO, n_episodes=episodes, seeds=seed_list(0, seeds), settings=settings)
-        try:
-            results[label] = runs.run(progress=True, label=label)
-        except KeyboardInterrupt:
-            interrupted, results[label] = True, runs.result()
-            break
-    _print(results, _write(results, directory, None, title="MatrixRL on RiverSwim (6 states, horizon 24)"))
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-def _write_film(out: Path, episodes: int, overwrite: bool) -> None:
-    """Let one agent learn and write the film of it."""
-    from matrixrl.agents import MatrixRL
-    from matrixrl.checks import integer
-    from matrixrl.play import OutputDirectory
-    from matrixrl.plots import film
-    from matrixrl.plots.style import require_matplotlib
-
-    require_matplotlib()
-    n_episodes = integer("--episodes", episodes, low=1, remedy="Play at least one episode.")
-    directory = OutputDirectory(out, overwrite=overwrite)
-    problem, env_settings = DEMO["env"], DEMO["env_settings"]
-    agent = MatrixRL(
-        problem, env_settings=env_settings, switch_growth=0.05, seed=0
-    )  # new plans when a pair was visited 5 % more often
-
-    def write(path: Path) -> None:
-        film(agent, path, n_episodes=n_episodes, progress=True)
-
-    file = directory.write_picture(write, of="film")
-    found = agent.certificate()
-    console = Console(emoji=False)
-    words = f"{n_episodes:,} episodes: regret {agent.history.cumulative_regret[-1]:.0f}"
-    console.print(f"{words}, certified {found.lower:.2f} to {found.upper:.2f}", highlight=False)
-    print_line(console, f"wrote {file}")
-
-
 def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Path | None) -> None:
     """Refuse coordinates of a figure that would not be drawn, before anything is played."""
     from matrixrl.checks import fail
@@ -256,7 +187,7 @@ def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Pat
     checked_coordinates("--plot-coordinates", given, problem.task.n_coordinates)
 
 
-def _write(
+def write_runs(
     results: dict[str, RunResult],
     directory: OutputDirectory | None,
     runs: Simulation | None,
@@ -289,7 +220,7 @@ def _write(
     return files
 
 
-def _print(results: dict[str, RunResult], files: list[Path]) -> None:
+def print_runs(results: dict[str, RunResult], files: list[Path]) -> None:
     """Print tables and the names of the written files."""
     console = Console(emoji=False)
     print_results(console, results)
@@ -298,7 +229,7 @@ def _print(results: dict[str, RunResult], files: list[Path]) -> None:
 
 
 @app.command("list")
-@loading(*_LIBRARY)
+@loading(*LIBRARY)
 def list_command(topic: Annotated[str | None, typer.Argument(help=", ".join(TOPICS))] = None) -> None:
     """List environments, agents, settings, confidence sets, radii, and presets."""
     from matrixrl.checks import choice

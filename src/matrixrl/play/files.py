@@ -32,7 +32,7 @@ _HEADINGS = (
     "certified_lower",
     "certified_upper",
 )
-_PICTURES = {"regret": "regret.png", "return": "returns.png", "film": "film.gif"}
+_PICTURES = {"regret": "regret.png", "return": "returns.png", "film": "film.gif", "shop": "shop.png"}
 
 
 class OutputDirectory:
@@ -67,12 +67,16 @@ class OutputDirectory:
         summary = {label: result.as_dict() for label, result in results.items()}
         whole: Any = next(iter(summary.values())) if len(summary) == 1 else summary
         return [
-            self.write(_SUMMARY, lambda file: _dump_json(file, whole)),
+            self.write_summary(whole),
             self.write(_EPISODES, lambda file: _dump_episodes(file, results)),
         ]
 
+    def write_summary(self, data: Any) -> Path:
+        """Write plain data as the summary and return its path."""
+        return self.write(_SUMMARY, lambda file: _dump_json(file, data))
+
     def write_picture(
-        self, draw: Callable[[Path], None], *, of: Literal["regret", "return", "film"] = "regret"
+        self, draw: Callable[[Path], None], *, of: Literal["regret", "return", "film", "shop"] = "regret"
     ) -> Path:
         """Write a picture and return its path.
 

@@ -4,6 +4,7 @@ Every function takes axes to draw on (`ax`, a new figure by default) and returns
 """
 
 from matrixrl.plots.curves import certificate_band, regret, returns
+from matrixrl.plots.earnings import earnings
 from matrixrl.plots.film import film
 from matrixrl.plots.maps import policy, value
 from matrixrl.plots.pairs import action_bounds, visits, widths
@@ -15,6 +16,7 @@ __all__ = [
     "action_bounds",
     "certificate_band",
     "confidence_region",
+    "earnings",
     "film",
     "policy",
     "regret",

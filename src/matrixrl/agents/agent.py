@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, given_policies, logged, loop
+from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, forecast, given_policies, logged, loop
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable
@@ -386,3 +386,6 @@ class Agent:
     # given_policies.py: policies that a user gives
     certify = given_policies.certify
     compare = given_policies.compare
+
+    # forecast.py: how much more data
+    forecast = forecast.forecast

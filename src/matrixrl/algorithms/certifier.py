@@ -11,6 +11,7 @@ from matrixrl.checks import fail
 from matrixrl.core.backup import PolicyIntervals
 from matrixrl.core.start import Start
 from matrixrl.errors import ProtocolError
+from matrixrl.logs import StepLog
 from matrixrl.records import Bounds, FloatArray, Steps
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ class Certifier:
         """
         del tables, start
         return None
+
+    def imagine(self, log: StepLog) -> Any:
+        """Return problems to draw from what was seen, in which a copy of the algorithm plays on, for forecasts.
+
+        Args:
+            log: All steps that the algorithm learned from.
+        """
+        del log
+        self._refuse("forecasts")
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

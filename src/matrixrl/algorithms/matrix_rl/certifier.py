@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, lack_at
+from matrixrl.algorithms.matrix_rl.imagined import Imagination
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
 from matrixrl.core import PolicyIntervals, ValueBounds, optimal_plan, pessimistic_values, policy_bounds
 from matrixrl.core.greedy import lowest_first
 from matrixrl.core.start import Start
+from matrixrl.logs import StepLog
 from matrixrl.records import Bounds, FloatArray, IntArray, Plan, Steps
 
 if TYPE_CHECKING:
@@ -175,6 +177,10 @@ class MatrixRLCertifier(Certifier):
             unit = float(algorithm._start_values(values, centre, sign=-1.0)[0])
             found.append(float(algorithm.task.to_own_unit(np.array(unit))))
         return found
+
+    def imagine(self, log: StepLog) -> Imagination:
+        """Return problems to draw from what was seen, in which a copy of the algorithm plays on."""
+        return Imagination(self._algorithm, log)
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

@@ -12,7 +12,7 @@ from matrixrl.core.backup import PolicyIntervals
 from matrixrl.core.start import Start
 from matrixrl.errors import ProtocolError
 from matrixrl.logs import StepLog
-from matrixrl.records import Bounds, FloatArray, Steps
+from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 
 if TYPE_CHECKING:
     from matrixrl.algorithms.base import Algorithm
@@ -105,6 +105,16 @@ class Certifier:
         """
         del log
         self._refuse("forecasts")
+
+    def widths_by_pair(self, table: IntArray, log: StepLog) -> FloatArray:
+        """Return what each pair adds to the width of the interval of a policy (H, S): (A, S), in the environment's unit.
+
+        Args:
+            table: Actions.
+            log: All steps that the algorithm learned from.
+        """
+        del table, log
+        self._refuse("widths by pair")
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

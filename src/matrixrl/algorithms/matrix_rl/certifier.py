@@ -182,6 +182,24 @@ class MatrixRLCertifier(Certifier):
         """Return problems to draw from what was seen, in which a copy of the algorithm plays on."""
         return Imagination(self._algorithm, log)
 
+    def widths_by_pair(self, table: IntArray, log: StepLog) -> FloatArray:
+        r"""Return what each pair adds to the width of the interval of a policy (H, S): (A, S), in the environment's unit.
+
+        With D_h the upper less the lower bound, \(D_h(s) = e_h(s) + \gamma\hat p D_{h+1}\) defines what the pair of s at
+        stage h adds; summed along the estimated model, it is all of D_0 at the start. A pair that was never tried adds
+        all that is unknown from there on.
+        """
+        algorithm, belief = self._algorithm, self._bounds()
+        frame, best = algorithm.frame, algorithm._greedy(belief)
+        both = policy_bounds(belief, table[None], table[None], frame, ceiling=best.values)
+        apart, law = both.upper[0, 0] - both.lower[0, 0], Imagination(algorithm, log).estimate()
+        visits, found = law.visits(table), np.zeros(frame.n_actions * frame.n_states)
+        pairs = table.astype(np.int64) * frame.n_states + np.arange(frame.n_states)
+        for h in range(frame.horizon):
+            rest = (law.table @ apart[h + 1])[pairs[h]]
+            found[pairs[h]] += frame.discount**h * visits[h, pairs[h]] * (apart[h] - frame.discount * rest)
+        return algorithm.task.unit * found.reshape(frame.n_actions, frame.n_states)
+
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
     from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 
-__all__ = ["Imagination", "ImaginedRun"]
+__all__ = ["Imagination", "ImaginedLaw", "ImaginedRun"]
 
 _REWARD_STEPS = 64  # rewards are told apart by so many parts of their range
 _GROWTH = 0.1  # least growth of the visits of a row at which a new plan is asked for, if the agent plans before each
@@ -64,22 +63,67 @@ class Imagination:
         self.n_episodes = log.n_episodes
 
     def draw(self, rng: np.random.Generator) -> ImaginedRun:
-        """Return a run in a problem whose laws are drawn from what was seen (the Bayesian bootstrap, Rubin 1981)."""
-        n_rows = int(self.rows.max()) + 1
-        weights = rng.gamma(self.counts) + 1e-300
-        weights /= np.bincount(self.entry_rows, weights, minlength=n_rows)[self.entry_rows]
-        firsts = np.searchsorted(self.entry_rows, np.arange(n_rows + 1))
-        return ImaginedRun(self, weights, firsts, self._stand_ins(firsts, rng), rng)
+        """Return a run in a problem whose laws are drawn from what was seen (the Bayesian bootstrap, Rubin 1981).
 
-    def _stand_ins(self, firsts: IntArray, rng: np.random.Generator) -> IntArray:
-        """Return the row whose law each pair has: its own, or of one that was tried, in its state if there is one."""
-        n_states, tried, own = self.algorithm.task.n_states, np.diff(firsts) > 0, self.rows.copy()
-        known = np.flatnonzero(tried)
+        A pair of which nothing was seen has the law of one that was tried, in its state if there is one.
+        """
+        n_states, own = self.algorithm.task.n_states, self.rows.copy()
+        tried = np.zeros(int(own.max()) + 1, dtype=np.bool_)
+        tried[self.entry_rows] = True
         for pair in np.flatnonzero(~tried[own]):
             here = self.rows[pair % n_states :: n_states]
-            near = here[tried[here]]
-            own[pair] = rng.choice(near if len(near) else known)
-        return own
+            own[pair] = rng.choice(here[tried[here]] if tried[here].any() else np.flatnonzero(tried))
+        return ImaginedRun(self, ImaginedLaw(self, rng.gamma(self.counts) + 1e-300, own), rng)
+
+    def estimate(self) -> ImaginedLaw:
+        """Return the shares of what was seen; pairs of which nothing was seen lead nowhere."""
+        return ImaginedLaw(self, self.counts, self.rows)
+
+
+class ImaginedLaw:
+    """What each pair leads to in an imagined problem, as a list of E outcomes with their chances.
+
+    Args:
+        of: What was seen.
+        weights: Weight of each of its entries.
+        rows: (A·S,) Row whose law each pair has.
+
+    Attributes:
+        pairs: (E,) Pairs, in ascending order.
+        outcomes: (E,) Outcomes, or next states.
+        rewards: (E,) Unit rewards; 0 where they are known.
+        chances: (E,) Probabilities.
+        table: (A·S, S) Transition probabilities.
+    """
+
+    def __init__(self, of: Imagination, weights: FloatArray, rows: IntArray) -> None:
+        self._task, self._start = of.algorithm.task, of.start
+        n_rows = int(max(of.rows.max(), rows.max())) + 1
+        shares = weights / np.bincount(of.entry_rows, weights, minlength=n_rows)[of.entry_rows]
+        firsts = np.searchsorted(of.entry_rows, np.arange(n_rows + 1))
+        lengths = np.diff(firsts)[rows]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(firsts[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+        self.pairs, self.chances = np.repeat(np.arange(len(rows)), lengths), shares[entries]
+        self.outcomes, self.rewards = of.outcomes[entries], of.unit_rewards[entries]
+        following, dynamics = self.outcomes, self._task.dynamics
+        if dynamics is not None:
+            following = dynamics.next_states.reshape(-1, dynamics.n_outcomes)[self.pairs, self.outcomes]
+        self.table = csr_array((self.chances, following, ends), shape=(len(rows), self._task.n_states))
+
+    def visits(self, table: NDArray[Any]) -> FloatArray:
+        """Return how often a policy, (H, S) or (H, A, S), is expected in each pair at each stage: (H, A·S)."""
+        task, at = self._task, self._start.copy()
+        found = np.zeros((task.horizon, task.n_actions, task.n_states))
+        for h in range(task.horizon):
+            if task.end_state is not None:
+                at[task.end_state] = 0.0
+            if table.ndim == 2:
+                found[h, table[h], np.arange(task.n_states)] = at
+            else:
+                found[h] = table[h] * at
+            at = found[h].ravel() @ self.table
+        return found.reshape(task.horizon, -1)
 
 
 class ImaginedRun:
@@ -89,19 +133,12 @@ class ImaginedRun:
     outcome is a Poisson number around its mean.
     """
 
-    def __init__(
-        self, of: Imagination, weights: FloatArray, firsts: IntArray, rows: IntArray, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, of: Imagination, law: ImaginedLaw, rng: np.random.Generator) -> None:
         shared = of.algorithm
         problem, features = shared.problem, shared.problem.features
         memo = {id(one): one for one in (problem, problem.task, features, getattr(features, "phi", None))}
-        self._algorithm, self._rng, self._start = copy.deepcopy(shared, memo), rng, of.start
+        self._algorithm, self._law, self._rng, self._start = copy.deepcopy(shared, memo), law, rng, of.start
         self.n_episodes, self._before = of.n_episodes, of.n_episodes
-        lengths = np.diff(firsts)[rows]
-        self._ends = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(firsts[rows] - self._ends[:-1], lengths) + np.arange(self._ends[-1])
-        self._pairs, self._chances = np.repeat(np.arange(len(rows)), lengths), weights[entries]
-        self._outcomes, self._rewards = of.outcomes[entries], of.unit_rewards[entries]
 
     @property
     def certifier(self) -> MatrixRLCertifier:
@@ -114,50 +151,15 @@ class ImaginedRun:
             return now
         return replace(now, radius=now.radius * self._before / self.n_episodes)
 
-    @cached_property
-    def _law(self) -> csr_array:
-        """The imagined transition probabilities: (A·S, S)."""
-        task, dynamics = self._algorithm.task, self._algorithm.task.dynamics
-        following = self._outcomes
-        if dynamics is not None:
-            following = dynamics.next_states.reshape(-1, dynamics.n_outcomes)[self._pairs, self._outcomes]
-        n_pairs = task.n_states * task.n_actions
-        return csr_array((self._chances, following, self._ends), shape=(n_pairs, task.n_states))
-
-    def visits(self, table: NDArray[np.generic]) -> FloatArray:
-        """Return how often a policy, (H, S) or (H, A, S), is expected in each pair at each stage: (H, A·S)."""
-        task, at = self._algorithm.task, self._start
-        found = np.zeros((task.horizon, task.n_actions, task.n_states))
-        for h in range(task.horizon):
-            at = at.copy()
-            if task.end_state is not None:
-                at[task.end_state] = 0.0
-            if table.ndim == 2:
-                found[h][table[h], np.arange(task.n_states)] = at
-            else:
-                found[h] = table[h] * at
-            at = found[h].ravel() @ self._law
-        return found.reshape(task.horizon, -1)
-
-    def play(self, growth: float, given: list[tuple[NDArray[np.generic], float]] | None = None) -> int:
-        """Play on by a growth of the number of episodes at most, and return the number of episodes that were played.
-
-        Args:
-            growth: Most growth.
-            given: Policies that are played in place of the agent's plans, with their shares of the episodes.
-        """
+    def play(self, growth: float) -> None:
+        """Play on with one plan, by a growth of the number of episodes at most."""
         algorithm, most = self._algorithm, max(int(growth * self.n_episodes), 1)
-        if given is not None:
-            visits = sum(share * self.visits(table) for table, share in given)
-            self._learn(np.asarray(visits).sum(axis=0), most)
-            return most
         plan = algorithm.plan()
-        by_stage = self.visits(plan.policy[0])
+        by_stage = self._law.visits(plan.policy[0])
         n = min(most, max(self._until_new_plan(by_stage.sum(axis=0)), int(_SHORTEST * self.n_episodes), 1))
         if isinstance(plan, BudgetPlan):
             self._settle(plan, by_stage, n)
         self._learn(by_stage.sum(axis=0), n)
-        return n
 
     def _until_new_plan(self, visits: FloatArray) -> int:
         """Return in how many episodes some row is expected to grow so much that a new plan is due."""
@@ -185,9 +187,10 @@ class ImaginedRun:
 
     def _learn(self, visits: FloatArray, n: int) -> None:
         algorithm = self._algorithm
-        times = self._rng.poisson(n * visits[self._pairs] * self._chances)
+        law = self._law
+        times = self._rng.poisson(n * visits[law.pairs] * law.chances)
         at = np.flatnonzero(times)
-        steps = (self._pairs, self._outcomes, self._rewards, times.astype(np.float64))
+        steps = (law.pairs, law.outcomes, law.rewards, times.astype(np.float64))
         for model in algorithm._models:
             model.update(*(array[at][None] for array in steps))
         algorithm.kept = algorithm.kept._replace(is_fresh=None)

@@ -36,11 +36,11 @@ def sell(stock: int, order: int, demand: int) -> tuple[int, float]:
 DEMAND = poisson.pmf(np.arange(SHELF + 1), 2.5)
 DEMAND /= DEMAND.sum()
 SHOP: dict[str, Any] = {"n_states": SHELF + 1, "n_actions": 4, "outcomes": SHELF + 1, "horizon": DAYS, "start": 0}
-TUNED = {
+TUNED: dict[str, Any] = {
     "RiverSwim (4, 20)": ("river-swim", {"n_states": 4, "horizon": 20}, {}),
     "random S=5, A=2": (tabular(n_states=5, n_actions=2, horizon=6, seed=FIRST_SEED).mdp, None, {}),
 }
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "shop, known dynamics": (KnownDynamics(sell, law=DEMAND, **SHOP), None, {}),
     "FrozenLake 4x4, rewards learned": ("gym:FrozenLake-v1", {"horizon": 20}, {"known_reward": False}),
     "DeepSea(5)": ("deep-sea", {"size": 5}, {}),

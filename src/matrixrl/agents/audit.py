@@ -246,7 +246,8 @@ def audit_log(
         [guess] = certification.estimates(agent, tables, None)
         found.append(AuditedPolicy(name, lower, upper, guess, gain, (compared.lower, compared.upper)))
     assert safest.certificate is not None
-    words = [agent.assumptions, *([] if counted is None else [WHOLE, FIXED if fixed_policy else ANY])]
+    known = agent.assumptions.partition(", if ")[2] or agent.assumptions  # without the probability, which is another
+    words = [known, *([] if counted is None else [WHOLE, FIXED if fixed_policy else ANY])]
     return Audit(
         f"{learned.plan.source}, {seen.n_steps:,} steps of {seen.n_episodes:,} episodes",
         seen.n_episodes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,19 +16,20 @@ from matrixrl.checks import fail, number, shown
 from matrixrl.core.returns import Returns, difference_bounds, statement_share
 from matrixrl.display import in_digits
 from matrixrl.errors import ProtocolError
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
 __all__ = ["forecast"]
 
-_DRAWS = 15
+_DRAWS = 11
 _FEW_DRAWS = 5  # to see whether something helps
 _LONGEST = 256.0  # times the episodes so far; what takes longer is called never
 _MOST_RETURNS = 1_000_000
 _SPREAD = 0.1, 0.9  # quantiles of the draws
 _MARGIN = 1.1  # by which the ends of the spread are further out
+_ROLLOUTS = 24  # episodes that stand for those of one plan where returns count
 _FEWEST = 4
 
 Futures = Iterator[Iterator[tuple[int, float]]]  # of each draw: episodes, and what the goal lacks
@@ -75,23 +77,33 @@ def _of_gap(self: Agent, goal: float) -> Forecast:
         return _reached(words)
     assert self._seen is not None
     seen = own.imagine(self._seen.all()[0])
-    now = own.certify(own.safest_plan(), start)
-    before = float(now.upper[0]), float(now.lower[0])
-    known = min(1.0, certified.gap / max(before[0] - before[1], 1e-300))  # returns, and what was certified earlier
+    counts_returns = self._ledger.returns.best() is not None
 
     def futures(purpose: str, n_draws: int) -> Futures:
         for rng in _generators(self, n_draws):
             yield one(purpose, rng)
 
     def one(purpose: str, rng: np.random.Generator) -> Iterator[tuple[int, float]]:
-        run, (upper, lower) = seen.draw(rng), before
+        run, upper, lower = seen.draw(rng), certified.upper, certified.lower
+        returns = copy.deepcopy(self._ledger.returns, {id(self.problem): self.problem}) if counts_returns else None
         run.certifier.purpose = purpose
         yield 0, certified.gap - goal
+        next_look = 0.0
         while run.n_episodes < _LONGEST * seen.n_episodes:
-            run.play(_growth(run.n_episodes / seen.n_episodes))
+            growth = _growth(run.n_episodes / seen.n_episodes)
+            table, n = run.play(growth)
+            more = run.n_episodes - seen.n_episodes
+            if returns is not None:
+                k = min(n, _ROLLOUTS)
+                returns.imagine(self.n_episodes + more, table, run.episodes(table, k), n / k)
+            if run.n_episodes < next_look:
+                continue
+            next_look = (1.0 + 0.8 * growth) * run.n_episodes
             found = run.certifier.certify(run.certifier.safest_plan(), run.start(start))
             upper, lower = min(upper, float(found.upper[0])), max(lower, float(found.lower[0]))
-            yield run.n_episodes - seen.n_episodes, known * (upper - lower) - goal
+            best = None if returns is None else returns.best()
+            lower = lower if best is None else max(lower, best[0])
+            yield more, upper - lower - goal
 
     found = _spread(futures(own.purpose, _DRAWS))
     helps = list(_helps(self)) if found[0] is None else []

@@ -29,7 +29,7 @@ from matrixrl.interrupts import INTERRUPTED
 
 __all__ = ["app", "commands", "main"]
 
-_OWN = dict.fromkeys(("run", "inspect", "list", "demo"), "matrixrl.cli.play")
+_OWN = dict.fromkeys(("run", "inspect", "list", "demo"), "matrixrl.cli.play") | {"audit": "matrixrl.cli.audit"}
 _GROUP = "matrixrl.commands"
 
 

@@ -15,7 +15,7 @@ from matrixrl.core.models import CountModel
 from matrixrl.core.start import Start
 from matrixrl.errors import ProtocolError
 from matrixrl.logs import StepLog
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import FloatArray, IntArray, Steps
 
 if TYPE_CHECKING:
     from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
@@ -25,6 +25,7 @@ __all__ = ["Imagination", "ImaginedLaw", "ImaginedRun"]
 
 _REWARD_STEPS = 64  # rewards are told apart by so many parts of their range
 _GROWTH = 0.1  # least growth of the visits of a row at which a new plan is asked for, if the agent plans before each
+_STAGES = 6  # whose widths are computed
 _SHORTEST = 0.02  # of the episodes so far, that are imagined with one plan at least
 
 
@@ -98,6 +99,7 @@ class ImaginedLaw:
 
     def __init__(self, of: Imagination, weights: FloatArray, rows: IntArray) -> None:
         self._task, self._start = of.algorithm.task, of.start
+        self._knows_reward = bool(of.algorithm.model.context.known_reward)
         n_rows = int(max(of.rows.max(), rows.max())) + 1
         shares = weights / np.bincount(of.entry_rows, weights, minlength=n_rows)[of.entry_rows]
         firsts = np.searchsorted(of.entry_rows, np.arange(n_rows + 1))
@@ -125,6 +127,34 @@ class ImaginedLaw:
             at = found[h].ravel() @ self.table
         return found.reshape(task.horizon, -1)
 
+    def episodes(self, table: IntArray, n: int, rng: np.random.Generator) -> list[Steps]:
+        """Return n episodes of a policy (H, S), with rewards in the environment's unit."""
+        task, horizon = self._task, self._task.horizon
+        so_far, ends = np.cumsum(self.chances), self.table.indptr
+        states = np.zeros((horizon + 1, n), dtype=np.int64)
+        states[0] = rng.choice(task.n_states, size=n, p=self._start / self._start.sum())
+        rewards, own_rewards = np.zeros((horizon, n)), task.reward_range[0] + task.unit * self.rewards
+        for h in range(horizon):
+            actions = table[h, states[h]].astype(np.int64)
+            pairs = actions * task.n_states + states[h]
+            before = np.where(ends[pairs] > 0, so_far[ends[pairs] - 1], 0.0)
+            found = np.searchsorted(so_far, before + rng.random(n), side="right")
+            found = np.clip(found, ends[pairs], ends[pairs + 1] - 1)
+            states[h + 1] = self.table.indices[found]
+            if task.dynamics is not None:
+                rewards[h] = task.dynamics.rewards[actions, states[h], self.outcomes[found]]
+            else:
+                rewards[h] = task.reward[states[h], actions] if self._knows_reward else own_rewards[found]
+        return [self._episode(table, states[:, k], rewards[:, k]) for k in range(n)]
+
+    def _episode(self, table: IntArray, states: IntArray, rewards: FloatArray) -> Steps:
+        over = np.flatnonzero(states[1:] == (-1 if self._task.end_state is None else self._task.end_state))
+        k = int(over[0]) + 1 if len(over) else len(rewards)
+        ended = np.zeros(k, dtype=np.bool_)
+        ended[-1] = len(over) > 0
+        actions = table[np.arange(k), states[:k]].astype(np.int64)
+        return Steps.of(*(one[None] for one in (states[:k], actions, rewards[:k], states[1 : k + 1], ended)))
+
 
 class ImaginedRun:
     """A copy of an algorithm that learns in one imagined problem, many episodes at a time.
@@ -151,8 +181,8 @@ class ImaginedRun:
             return now
         return replace(now, radius=now.radius * self._before / self.n_episodes)
 
-    def play(self, growth: float) -> None:
-        """Play on with one plan, by a growth of the number of episodes at most."""
+    def play(self, growth: float) -> tuple[IntArray, int]:
+        """Play on with one plan, by a growth of the number of episodes at most; return its policy and how often."""
         algorithm, most = self._algorithm, max(int(growth * self.n_episodes), 1)
         plan = algorithm.plan()
         by_stage = self._law.visits(plan.policy[0])
@@ -160,6 +190,11 @@ class ImaginedRun:
         if isinstance(plan, BudgetPlan):
             self._settle(plan, by_stage, n)
         self._learn(by_stage.sum(axis=0), n)
+        return plan.policy[0], n
+
+    def episodes(self, table: IntArray, n: int) -> list[Steps]:
+        """Return n episodes of a policy (H, S), from which nothing is learned."""
+        return self._law.episodes(table, n, self._rng)
 
     def _until_new_plan(self, visits: FloatArray) -> int:
         """Return in how many episodes some row is expected to grow so much that a new plan is due."""
@@ -176,12 +211,14 @@ class ImaginedRun:
         algorithm, budget = self._algorithm, self._algorithm.budget
         assert budget is not None
         frame, bounds = algorithm.frame, algorithm._charging_bounds()
+        used = bounds.restricted((by_stage.sum(axis=0) > 0.0).reshape(1, frame.n_actions, frame.n_states))
         earned, lefts = 0.0, frame.lefts()
-        for h in range(frame.horizon):
+        for part in np.array_split(np.arange(frame.horizon), min(frame.horizon, _STAGES)):
+            h = int(part[len(part) // 2])  # its widths stand for those of the part
             following = None if h == frame.horizon - 1 else frame.discount * plan.values[:, h + 1]
-            widths = (bounds.any_q(following) - bounds.any_q(following, sign=-1.0)).ravel()
-            used = by_stage[h] > 0.0
-            earned += frame.discount**h * float(by_stage[h][used] @ np.clip(widths[used], 0.0, lefts[h]))
+            widths = (used.any_q(following) - used.any_q(following, sign=-1.0)).ravel()
+            times = (frame.discount**part) @ by_stage[part]
+            earned += float(times[times > 0.0] @ np.clip(widths[times > 0.0], 0.0, lefts[h]))
         budget.charged = budget.charged + n * (plan.lack @ self._start)
         budget.earned = budget.earned + n * earned
 

@@ -64,7 +64,9 @@ def show(rows: dict[str, list[tuple[Forecast, float]]]) -> None:
         with np.errstate(invalid="ignore"):
             off = np.quantile(np.nan_to_num(middle / came, nan=1.0), [0.1, 0.5, 0.9], method="nearest")
             wide = np.quantile(high / low, 0.5, method="nearest")
-        print(f"| {name} | {len(runs)} | {off[1]:.2f} ({off[0]:.2f} to {off[2]:.2f}) | {wide:.2f} | {held} |", flush=True)
+        print(
+            f"| {name} | {len(runs)} | {off[1]:.2f} ({off[0]:.2f} to {off[2]:.2f}) | {wide:.2f} | {held} |", flush=True
+        )
         inside, total = inside + held, total + len(runs)
     print(f"in the spread: {inside} of {total}")
 

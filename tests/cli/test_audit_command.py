@@ -39,7 +39,7 @@ def test_a_table_and_files(log, tmp_path):
 
 
 def test_json_is_what_the_library_returns(log, tmp_path):
-    (tmp_path / "task.toml").write_text('n_states = 3\nn_actions = 2\nhorizon = 5\nstart = 0\n')
+    (tmp_path / "task.toml").write_text("n_states = 3\nn_actions = 2\nhorizon = 5\nstart = 0\n")
     words = ["--problem", str(tmp_path / "task.toml"), "--task", "horizon=6", "--fixed-policy", "--delta", "0.2"]
     done = forked("audit", str(log), *words, "--json")
     assert done.returncode == 0, done.stderr

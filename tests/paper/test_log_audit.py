@@ -38,6 +38,10 @@ def at_random(rng, stage, state):
     return int(rng.integers(2))
 
 
+def always_zero(rng, stage, state):
+    return 0
+
+
 def learned(problem, log, **settings):
     agent = MatrixRL(problem, seed=0, **settings)
     agent.learn_from(log, verbose=False)
@@ -73,7 +77,7 @@ class TestWidths:
         assert widths.sum() == pytest.approx(found.upper[0, 0] - found.lower[0, 0], abs=ALGEBRA)
 
     def test_what_was_never_tried_has_all_of_it_and_what_is_not_played_nothing(self):
-        log = log_of(MDP, lambda rng, stage, state: 0, 200)
+        log = log_of(MDP, always_zero, 200)
         agent, seen = learned(plain_task(), log)
         own = agent.algorithm.certifier
         tried, never = (own.widths_by_pair(np.full((4, 4), a), seen) for a in (0, 1))

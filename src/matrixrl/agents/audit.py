@@ -281,7 +281,8 @@ def _choices(agent: Agent, seen: StepLog, safest: Policy) -> FloatArray:
     times = np.where(none, pooled if same else 0.0, times)
     stages, states, _ = np.nonzero(times.sum(axis=2, keepdims=True) == 0.0)
     times[stages, states, np.asarray(safest.table)[stages, states]] = 1.0
-    return times / times.sum(axis=2, keepdims=True)
+    shares: FloatArray = times / times.sum(axis=2, keepdims=True)
+    return shares
 
 
 def _returns(agent: Agent, seen: StepLog) -> Returns | None:
@@ -330,8 +331,9 @@ def _mean_value(counted: Returns, delta: float, *, fixed: bool) -> Interval:
     if fixed:
         return counted.interval(delta)
     low, high = counted.low / N_LEVELS, counted.high / N_LEVELS
-    ends = low.mean() - path_deviation(low, 0.5 * delta) / len(low), (
-        high.mean() + path_deviation(1.0 - high, 0.5 * delta) / len(high)
+    ends = (
+        low.mean() - path_deviation(low, 0.5 * delta) / len(low),
+        (high.mean() + path_deviation(1.0 - high, 0.5 * delta) / len(high)),
     )
     lower, upper = (counted.least + counted.range * float(np.clip(end, 0.0, 1.0)) for end in ends)
     return lower, upper
@@ -347,9 +349,7 @@ def _pairs(agent: Agent, safest: Policy, seen: StepLog) -> tuple[AuditedPair, ..
     total = widths.sum()
     order = np.argsort(-widths, axis=None, kind="stable")[: int((widths > _LEAST_SHARE * total).sum())]
     return tuple(
-        AuditedPair(
-            problem.shown_state(s), problem.actions.decode(a), int(visits[s, a]), float(widths[a, s] / total)
-        )
+        AuditedPair(problem.shown_state(s), problem.actions.decode(a), int(visits[s, a]), float(widths[a, s] / total))
         for a, s in (np.unravel_index(place, widths.shape) for place in order.tolist())
     )
 

@@ -107,7 +107,7 @@ class Certifier:
         self._refuse("forecasts")
 
     def widths_by_pair(self, table: IntArray, log: StepLog) -> FloatArray:
-        """Return what each pair adds to the width of the interval of a policy (H, S): (A, S), in the environment's unit.
+        """Return what each pair adds to the width of a policy's interval (H, S), in the environment's unit: (A, S).
 
         Args:
             table: Actions.

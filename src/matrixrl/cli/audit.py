@@ -153,7 +153,8 @@ def _write(found: Audit, out: Path) -> list[Path]:
 
     out.mkdir(parents=True, exist_ok=True)
     paths = {kind: out / name for kind, name in _FILES.items()}
-    figure = log_audit(found).figure
+    figure = log_audit(found).get_figure(root=True)
+    assert figure is not None
     try:
         atomic_write(paths["picture"], lambda file: figure.savefig(file, dpi=150, format="png"))
     finally:

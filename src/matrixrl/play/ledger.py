@@ -331,7 +331,8 @@ class FrozenReturns:
         newest = number.bit_length() - 1
         if newest not in self._frozen:
             self._frozen[newest] = table
-            del self._frozen[min(self._frozen)]
+            if len(self._frozen) > _LIVE:
+                del self._frozen[min(self._frozen)]
         stacked, counted = np.stack(list(self._frozen.values())), self._counted()
         levels = [return_level(share) for steps in episodes for share in self._followed(stacked, steps)]
         rows = np.tile(list(self._frozen), len(episodes))

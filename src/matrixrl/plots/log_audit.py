@@ -41,7 +41,9 @@ def log_audit(audit: Any) -> Axes:
 
     rows = [(one.name, (one.lower, one.upper), one.estimate) for one in audit.policies]
     if audit.logged is not None:
-        rows.insert(0, ("the log's policy" if audit.fixed_policy else "the log's policies", audit.logged, audit.mean_return))
+        rows.insert(
+            0, ("the log's policy" if audit.fixed_policy else "the log's policies", audit.logged, audit.mean_return)
+        )
     pairs = audit.pairs[:_MOST]
     height = 1.6 + 0.36 * max(len(rows), len(pairs))
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, height), layout="constrained", width_ratios=(3, 2))
@@ -57,7 +59,7 @@ def log_audit(audit: Any) -> Axes:
     right.barh(range(len(pairs)), [100.0 * one.share for one in pairs], height=0.6, color=COLOURS[0])
     right.set_yticks(range(len(pairs)), [_short(f"{one.state}, {one.action}  ({one.visits:,})") for one in pairs])
     right.invert_yaxis()
-    right.set_xlabel("% of the width of the safest policy's interval")
+    right.set_xlabel("% of the width of `safest`")
     right.set_title("state, action (visits)", fontsize=10)
     for axes in (left, right):
         axes.use_sticky_edges = False

@@ -183,11 +183,11 @@ class MatrixRLCertifier(Certifier):
         return Imagination(self._algorithm, log)
 
     def widths_by_pair(self, table: IntArray, log: StepLog) -> FloatArray:
-        r"""Return what each pair adds to the width of the interval of a policy (H, S): (A, S), in the environment's unit.
+        r"""Return what each pair adds to the width of a policy's interval (H, S), in the environment's unit: (A, S).
 
-        With D_h the upper less the lower bound, \(D_h(s) = e_h(s) + \gamma\hat p D_{h+1}\) defines what the pair of s at
-        stage h adds; summed along the estimated model, it is all of D_0 at the start. A pair that was never tried adds
-        all that is unknown from there on.
+        With D_h the upper less the lower bound, \(D_h(s) = e_h(s) + \gamma\hat p D_{h+1}\) defines what the pair of s
+        at stage h adds; summed along the estimated model, it is all of D_0 at the start. A pair that was never tried
+        adds all that is unknown from there on.
         """
         algorithm, belief = self._algorithm, self._bounds()
         frame, best = algorithm.frame, algorithm._greedy(belief)

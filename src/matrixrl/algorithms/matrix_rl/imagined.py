@@ -40,7 +40,9 @@ class Imagination:
     def __init__(self, algorithm: UCMatrixRL, log: StepLog) -> None:
         model = algorithm.model
         if not isinstance(model, CountModel):
-            words = f"forecasts of bounds from a model need its default set; {algorithm.settings.set} counts no outcomes"
+            words = (
+                f"forecasts of bounds from a model need its default set; {algorithm.settings.set} counts no outcomes"
+            )
             raise ProtocolError(words)
         task, self.algorithm = algorithm.task, algorithm
         self.rows = model.groups.ravel()
@@ -227,9 +229,14 @@ class ImaginedRun:
         law = self._law
         times = self._rng.poisson(n * visits[law.pairs] * law.chances)
         at = np.flatnonzero(times)
-        steps = (law.pairs, law.outcomes, law.rewards, times.astype(np.float64))
+        pairs, outcomes, rewards, weights = (
+            law.pairs[at],
+            law.outcomes[at],
+            law.rewards[at],
+            times[at].astype(np.float64),
+        )
         for model in algorithm._models:
-            model.update(*(array[at][None] for array in steps))
+            model.update(pairs[None], outcomes[None], rewards[None], weights[None])
         algorithm.kept = algorithm.kept._replace(is_fresh=None)
         algorithm.episode += n
         self.n_episodes += n

@@ -8,7 +8,7 @@ from typing import Any
 from matrixrl.display import confidence, html_table, in_digits, printable
 from matrixrl.records import Bounds, Guarantee
 
-__all__ = ["Certificate", "Comparison", "PolicyCertificate", "RegretBound", "RegretCertificate"]
+__all__ = ["Certificate", "Comparison", "Forecast", "PolicyCertificate", "RegretBound", "RegretCertificate"]
 
 
 class _Estimated:
@@ -284,6 +284,63 @@ class RegretBound:
     def as_dict(self) -> dict[str, Any]:
         """Return all entries by name."""
         return asdict(self) | {"about": self.about}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Forecast:
+    """How many more episodes it is expected to take until something is proven; nothing about it is proven itself.
+
+    Attributes:
+        goal: What is waited for, in words.
+        episodes: Expected number of further episodes; 0 if it is reached, None for never at this rate.
+        fewest: Lower end of the spread; None for never.
+        most: Upper end of the spread; None if it may never be reached.
+        assumption: What the forecast assumes about the episodes to come, in words.
+        helps: What may help, in words.
+
+    >>> Forecast("a gap of at most 2.5", 1900, 1400, 2600, "episodes go on as so far", ())
+    <Forecast: a gap of at most 2.5 is expected after 1,900 more episodes (1,400 to 2,600), if episodes go on as so far>
+    """
+
+    goal: str
+    episodes: int | None
+    fewest: int | None
+    most: int | None
+    assumption: str
+    helps: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all entries by name."""
+        return asdict(self) | {"helps": list(self.helps)}
+
+    def __str__(self) -> str:
+        if self.episodes == 0:
+            return f"{self.goal} is reached"
+        most = "never" if self.most is None else f"{self.most:,}"
+        spread = f"never to {most}" if self.fewest is None else f"{self.fewest:,} to {most}"
+        if self.episodes is None:
+            words = f"{self.goal} is never expected at this rate"
+            words += "" if self.fewest is None else f", and after {self.fewest:,} more episodes at best"
+        else:
+            words = f"{self.goal} is expected after {self.episodes:,} more episodes ({spread})"
+        words += f", if {self.assumption}"
+        return words + (f"; what may help: {'; '.join(self.helps)}" if self.helps else "")
+
+    def __repr__(self) -> str:
+        return f"<Forecast: {printable(self)}>"
+
+    def _repr_html_(self) -> str:
+        def shown(count: int | None) -> str:
+            return "never at this rate" if count is None else f"{count:,}"
+
+        rows: dict[str, object] = {
+            "further episodes": shown(self.episodes),
+            "spread": f"{shown(self.fewest)} to {shown(self.most)}",
+            "if": self.assumption,
+        }
+        return html_table(
+            f"Forecast: {self.goal}", rows | ({"what may help": "; ".join(self.helps)} if self.helps else {})
+        )
 
 
 def _range(interval: tuple[float, float]) -> str:

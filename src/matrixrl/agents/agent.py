@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, given_policies, logged, loop
+from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, forecast, given_policies, logged, loop
 from matrixrl.agents.earnings import earnings
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
@@ -388,5 +388,6 @@ class Agent:
     certify = given_policies.certify
     compare = given_policies.compare
 
-    # earnings.py: what learning has cost and earned
+    # earnings.py and forecast.py: what learning has cost and earned, and how much more data is needed
     earnings = earnings
+    forecast = forecast.forecast

@@ -11,7 +11,8 @@ from matrixrl.checks import fail
 from matrixrl.core.backup import PolicyIntervals
 from matrixrl.core.start import Start
 from matrixrl.errors import ProtocolError
-from matrixrl.records import Bounds, FloatArray, Steps
+from matrixrl.logs import StepLog
+from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 
 if TYPE_CHECKING:
     from matrixrl.algorithms.base import Algorithm
@@ -95,6 +96,25 @@ class Certifier:
         """
         del tables, start
         return None
+
+    def imagine(self, log: StepLog) -> Any:
+        """Return problems to draw from what was seen, in which a copy of the algorithm plays on, for forecasts.
+
+        Args:
+            log: All steps that the algorithm learned from.
+        """
+        del log
+        self._refuse("forecasts")
+
+    def widths_by_pair(self, table: IntArray, log: StepLog) -> FloatArray:
+        """Return what each pair adds to the width of a policy's interval (H, S), in the environment's unit: (A, S).
+
+        Args:
+            table: Actions.
+            log: All steps that the algorithm learned from.
+        """
+        del table, log
+        self._refuse("widths by pair")
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

@@ -29,7 +29,8 @@ from matrixrl.interrupts import INTERRUPTED
 
 __all__ = ["app", "commands", "main"]
 
-_OWN = dict.fromkeys(("run", "inspect", "list"), "matrixrl.cli.play") | {"demo": "matrixrl.cli.demo"}
+_OWN = dict.fromkeys(("run", "inspect", "list"), "matrixrl.cli.play")
+_OWN |= {"demo": "matrixrl.cli.demo", "audit": "matrixrl.cli.audit"}
 _GROUP = "matrixrl.commands"
 
 

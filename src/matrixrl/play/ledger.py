@@ -6,7 +6,7 @@ docs/proofs.md, sections 6.1 (first states) and 11 (the best bounds, and bounds 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -325,6 +325,18 @@ class FrozenReturns:
             self._uncounted.extend(zip(self._frozen, levels, strict=True))
             if len(self._uncounted) > _MOST_UNCOUNTED:
                 self._counted()
+
+    def imagine(self, number: int, table: IntArray, episodes: Sequence[Steps], times: float) -> None:
+        """Count imagined episodes of a policy (H, S), each some times; `number` is that of the last of them."""
+        newest = number.bit_length() - 1
+        if newest not in self._frozen:
+            self._frozen[newest] = table
+            if len(self._frozen) > _LIVE:
+                del self._frozen[min(self._frozen)]
+        stacked, counted = np.stack(list(self._frozen.values())), self._counted()
+        levels = [return_level(share) for steps in episodes for share in self._followed(stacked, steps)]
+        rows = np.tile(list(self._frozen), len(episodes))
+        counted.add(rows[None], np.array(levels)[None], np.full((1, len(rows)), times))
 
     def _followed(self, tables: IntArray, steps: Steps) -> list[float]:
         """Return the reward up to the first action that is not that of each table (j, H, S), as a share of the most."""

@@ -6,6 +6,7 @@ Every function takes axes to draw on (`ax`, a new figure by default) and returns
 from matrixrl.plots.curves import certificate_band, regret, returns
 from matrixrl.plots.earnings import earnings
 from matrixrl.plots.film import film
+from matrixrl.plots.log_audit import log_audit
 from matrixrl.plots.maps import policy, value
 from matrixrl.plots.pairs import action_bounds, visits, widths
 from matrixrl.plots.regions import confidence_region
@@ -18,6 +19,7 @@ __all__ = [
     "confidence_region",
     "earnings",
     "film",
+    "log_audit",
     "policy",
     "regret",
     "returns",

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, lack_at
+from matrixrl.algorithms.matrix_rl.imagined import Imagination
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
 from matrixrl.core import PolicyIntervals, ValueBounds, optimal_plan, pessimistic_values, policy_bounds
 from matrixrl.core.greedy import lowest_first
 from matrixrl.core.start import Start
+from matrixrl.logs import StepLog
 from matrixrl.records import Bounds, FloatArray, IntArray, Plan, Steps
 
 if TYPE_CHECKING:
@@ -175,6 +177,28 @@ class MatrixRLCertifier(Certifier):
             unit = float(algorithm._start_values(values, centre, sign=-1.0)[0])
             found.append(float(algorithm.task.to_own_unit(np.array(unit))))
         return found
+
+    def imagine(self, log: StepLog) -> Imagination:
+        """Return problems to draw from what was seen, in which a copy of the algorithm plays on."""
+        return Imagination(self._algorithm, log)
+
+    def widths_by_pair(self, table: IntArray, log: StepLog) -> FloatArray:
+        r"""Return what each pair adds to the width of a policy's interval (H, S), in the environment's unit: (A, S).
+
+        With D_h the upper less the lower bound, \(D_h(s) = e_h(s) + \gamma\hat p D_{h+1}\) defines what the pair of s
+        at stage h adds; summed along the estimated model, it is all of D_0 at the start. A pair that was never tried
+        adds all that is unknown from there on.
+        """
+        algorithm, belief = self._algorithm, self._bounds()
+        frame, best = algorithm.frame, algorithm._greedy(belief)
+        both = policy_bounds(belief, table[None], table[None], frame, ceiling=best.values)
+        apart, law = both.upper[0, 0] - both.lower[0, 0], Imagination(algorithm, log).estimate()
+        visits, found = law.visits(table), np.zeros(frame.n_actions * frame.n_states)
+        pairs = table.astype(np.int64) * frame.n_states + np.arange(frame.n_states)
+        for h in range(frame.horizon):
+            rest = (law.table @ apart[h + 1])[pairs[h]]
+            found[pairs[h]] += frame.discount**h * visits[h, pairs[h]] * (apart[h] - frame.discount * rest)
+        return algorithm.task.unit * found.reshape(frame.n_actions, frame.n_states)
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.

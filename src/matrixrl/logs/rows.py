@@ -21,6 +21,7 @@ __all__ = ["MISSING", "Columns", "LogRows"]
 Columns = dict[str, tuple[str, ...]]
 """Columns of each role that a log has; a vector has one for each coordinate."""
 
+_RANGE = "Declare a reward_range that contains it, or pass reward_outside='clip' to the agent."
 _LARGEST = 1e12  # as in Problem.reward
 _EXACT = 2.0**53  # from here on float64 does not have all whole numbers
 _CHECK = "Correct the row, or check the columns."
@@ -211,11 +212,20 @@ class LogRows:
         good = np.isfinite(values) & (np.abs(np.nan_to_num(values)) <= _LARGEST)
         self._refuse_first("reward", values, known & ~good, f"must be finite, at most {_LARGEST:g} in size")
         if problem.reward_outside == "error":
-            low, high = problem.task.reward_range or (0.0, 1.0)
-            rule = f"must lie in [{low:g}, {high:g}], the declared range of rewards"
-            remedy = "Declare a reward_range that contains it, or pass reward_outside='clip' to the agent."
-            self._refuse_first("reward", values, known & ~problem.in_range(values), rule, remedy=remedy)
+            bad = known & ~problem.in_range(values)
+            self._refuse_first("reward", values, bad, problem.reward_rule(), remedy=_RANGE)
         return values
+
+    def _check_ranges(self, stages: IntArray) -> None:
+        """Refuse rewards outside the range of their pair at their stage: stages (n,)."""
+        problem = self.problem
+        if problem.task.reward_bounds is None or problem.reward_outside != "error":
+            return
+        actions = problem.task.stages.inner(self.actions, stages)
+        bad = ~problem.in_range(self.rewards, self.states, actions)
+        if (at := _first(bad)) is not None:
+            rule = problem.reward_rule(int(self.states[at]), int(actions[at]))
+            self._refuse_first("reward", self.rewards, bad, rule, remedy=_RANGE)
 
     def _reported_outcomes(self, read: dict[str, Any]) -> IntArray:
         """Return the numbers of the outcomes of known dynamics, −1 of an empty cell or without the column: (n,)."""
@@ -322,6 +332,7 @@ class LogRows:
         stages, number = self._stages(first_step)
         next_states, known = self._known_next_states(stages)
         self._check_allowed(stages)
+        self._check_ranges(stages)
         kept = np.flatnonzero(known)
         begins = np.flatnonzero(np.diff(self.episodes[kept], prepend=-1))
         log = StepLog(

@@ -274,7 +274,8 @@ def play_in_env(
             among = masks.at(state, stage)
         action = running.choose(state, planned, among, explore=explore)
         next_obs, reward, terminated, truncated, info = _take_step(env, problem.to_env(problem.env_action(action)))
-        following, earned = problem.state("next_obs", problem.from_env(next_obs)), problem.reward(reward)
+        following = problem.state("next_obs", problem.from_env(next_obs))
+        earned = problem.reward(reward, state, action)
         after = problem.state_after_end(following) if terminated else following
         outcome = None
         if problem.task.dynamics is not None:

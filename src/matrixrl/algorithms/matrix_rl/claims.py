@@ -168,7 +168,7 @@ class MatrixRLClaims(Claims):
             else:
                 if isinstance(self._model, CountModel):  # which relies on what follows from φ and ψ, not on all of it
                     features = Features(features.phi, self._model.psi)
-                reward = mdp.task.unit_reward if self._model.confidence.watches_rewards else None
+                reward = mdp.task.mean_parts if self._model.confidence.watches_rewards else None
                 self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
         return self._refutation[0]
 

@@ -45,6 +45,7 @@ class DeclaredLaws:
             fail("psi", rule, "parallel rows of some states", "Leave out one of them.")
         self.deterministic, self._groups, self._n_states = structure.deterministic, groups, psi.n_states
         self._learns_reward, self._codes = not context.known_reward, structure.codes
+        self._part = context.learned_part
         self.successors = self._lists(context.allowed) if len(structure.codes) else None
         self.refuted = np.full((context.n_replicas, 4), -1.0)
 
@@ -83,7 +84,10 @@ class DeclaredLaws:
             found.append((_SECOND_STATE, first < last, seen.outcomes[first], seen.outcomes[last]))
             mean = model.reward_sums.ravel()[ids] / seen.totals[place]
             distance = np.abs(rewards - mean) * self._learns_reward
-            found.append((_SECOND_REWARD, distance * (distance > _SAME_REWARD), rewards, mean))
+            both = [rewards, mean]
+            if self._part is not None:
+                both = [self._part[0].ravel()[pairs] + self._part[1].ravel()[pairs] * one for one in both]
+            found.append((_SECOND_REWARD, distance * (distance > _SAME_REWARD), *both))
         for kind, differs, one, other in found:
             for b in np.flatnonzero((differs * taken).any(axis=1) & ~self.is_refuted).tolist():
                 t = int((differs * taken)[b].argmax())

@@ -278,7 +278,8 @@ class Confidence:
         if radii.rewards is not None:
             rewards = reward_bounds(features.phi, design, reward_moment, radii.rewards)
             if learned_part is not None:
-                rewards = tuple(learned_part[0] + learned_part[1] * side for side in rewards)
+                least, width = learned_part
+                rewards = (least + width * rewards[0], least + width * rewards[1])
         sizes = radii.models, radii.alarm
         ball = MatrixBounds.of(features.phi, features.psi, self.set, design, core_matrix, sizes, rewards, allowed)
         if not isinstance(self.set, Sandwich):

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces, wrappers
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from matrixrl.checks import choice, fail, integer, real_numbers, shaped, shown, within

@@ -321,7 +321,7 @@ class Problem:
         return inside
 
     def reward_limits(self, states: Any = None, actions: Any = None) -> tuple[Any, Any]:
-        """Return the declared range of rewards, that of each pair where there is one; all numbers if none is declared."""
+        """Return the declared range of rewards, of each pair if there are such; all numbers if none is declared."""
         if self.task.reward_bounds is not None and states is not None:
             low, high = self.task.reward_bounds
             return low[states, actions], high[states, actions]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import ArrayLike
 
 from matrixrl.checks import (
     choice,

@@ -70,7 +70,7 @@ class RewardBounds(NamedTuple):
                 whole.append(np.broadcast_to(table, shape))
             sides.append(np.concatenate(whole, axis=1))
         if unused is not None:
-            sides = [np.where(unused, 0.0, side) for side in sides]
+            sides = [np.where(unused, overall_range(tables)[0], side) for side in sides]
         if end is not None:
             for side in sides:
                 side[end] = 0.0
@@ -109,5 +109,4 @@ class RewardBounds(NamedTuple):
         width = self.high[states, actions] - low
         parts = np.clip((rewards - low) / np.where(width > 0.0, width, 1.0), 0.0, 1.0)
         # the subtraction loses digits, and equal rewards must stay equal to be counted together
-        rounded: FloatArray = np.round(np.where(width > 0.0, parts, 0.0), 12)
-        return rounded
+        return np.asarray(np.round(np.where(width > 0.0, parts, 0.0), 12), dtype=np.float64)

@@ -325,9 +325,10 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
 def _unpack_reward_bounds(arrays: Arrays, task: Task) -> RewardBounds:
     bounds = RewardBounds(arrays["reward_low"], arrays.get("reward_high", np.zeros((0, 0))))
     low, high = task.reward_range
-    if any(side.shape != task.reward.shape for side in bounds) or not (
-        (low <= bounds.low) & (bounds.low <= bounds.high) & (bounds.high <= high)
-    ).all():
+    if (
+        any(side.shape != task.reward.shape for side in bounds)
+        or not ((low <= bounds.low) & (bounds.low <= bounds.high) & (bounds.high <= high)).all()
+    ):
         raise InvalidInput("ranges of the rewards of pairs must lie in the range of all, one for each pair")
     return bounds
 

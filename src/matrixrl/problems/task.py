@@ -267,7 +267,9 @@ class Task(EpisodicTask, Described):
         successors: Any = None,
     ) -> None:
         ranges = range_tables(reward_range)
-        self.reward_range: tuple[float, float] = checked_range(reward_range if ranges is None else overall_range(ranges))
+        self.reward_range: tuple[float, float] = checked_range(
+            reward_range if ranges is None else overall_range(ranges)
+        )
         low, high = self.reward_range
         self.knows_reward = reward is not None
         named = {"states": states, "actions": actions}

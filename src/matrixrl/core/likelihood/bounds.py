@@ -188,7 +188,8 @@ class LikelihoodBounds(ValueBounds):
         extreme = np.maximum if sign > 0 else np.minimum
         if self.successors is None:
             return np.repeat(extreme.reduce(values, axis=1), self.n_groups)
-        of_states = extreme.reduce(values.reshape(self.n_replicas, self.psi.d_psi, -1), axis=2)  # over levels of rewards
+        # over the levels of rewards
+        of_states = extreme.reduce(values.reshape(self.n_replicas, self.psi.d_psi, -1), axis=2)
         return extreme.reduceat(of_states[:, self.successors.states], self.successors.firsts, axis=1).ravel()
 
     def _extreme_means(

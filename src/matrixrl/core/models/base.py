@@ -40,7 +40,7 @@ class ModelContext:
         choices: (H, 2) Actions that each stage has, as in `Frame`.
         dynamics: Known dynamics, with rewards mapped to [0, 1]; None if next states are drawn from unknown laws.
         structure: What is declared of the unknown laws; None if nothing is.
-        reward_bounds: (S, A) Smallest and largest unit reward of each pair, if learned rewards have ranges of their own.
+        reward_bounds: (S, A) Smallest and largest unit reward of each pair; None if one range is declared for all.
     """
 
     features: Features
@@ -61,7 +61,7 @@ class ModelContext:
 
     @cached_property
     def learned_part(self) -> tuple[FloatArray, FloatArray] | None:
-        """Smallest unit reward of each pair and the width of what is learned of it, (A, S) each; None if all is learned.
+        """Smallest unit rewards and the widths of what is learned of them, (A, S) each; None if all is learned.
 
         A unit reward is the smallest one plus the width times a learned part in [0, 1].
         """

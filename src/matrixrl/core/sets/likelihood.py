@@ -127,8 +127,8 @@ class LikelihoodConfidence:
     def n_targets(self) -> tuple[int, int]:
         """Numbers of pairs of a group and a function that β₁ holds for: of one optimal policy, and of all actions.
 
-        At a stage a policy uses at most one group for all states that are alike in groups and in what is known of rewards. The
-        functions are V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned.
+        At a stage a policy uses at most one group for all states that are alike in groups and in what is known of
+        rewards. The functions are V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned.
         """
         stages, times = np.unique(self._choices[: self.horizon - self.known_reward], axis=0, return_counts=True)
         optimal = every = 0

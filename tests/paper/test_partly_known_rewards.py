@@ -307,3 +307,12 @@ def test_bad_ranges_are_refused(low, high):
 def test_given_rewards_outside_their_range_are_refused():
     with pytest.raises(InvalidInput, match="reward"):
         Task(np.full((S, A), 0.5), H, reward_range=(np.ones((S, A)), 2.0))
+
+
+def test_noisy_rewards_are_an_end_of_the_range_of_their_pair():
+    mdp, rng = stock_mdp(0.1), np.random.default_rng(0)
+    states, actions = np.zeros(4000, dtype=np.int64), np.ones(4000, dtype=np.int64)
+    earned = mdp.earn(states, actions, rng.random(4000))
+    low = known_table()[0, 1]
+    assert set(np.round((earned - low) / 0.1, 6).tolist()) == {0.0, 1.0}
+    assert earned.mean() == pytest.approx(low + 0.03, abs=0.1 * 5 * 0.5 / 4000**0.5)

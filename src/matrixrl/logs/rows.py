@@ -84,6 +84,7 @@ class LogRows:
         self.actions = self._numbers("action", self._vector(read, "action"), problem.actions, every, "an action")
         self.rewards = self._checked_rewards(read[columns["reward"][0]])
         self.outcomes = self._reported_outcomes(read)
+        self._note_unknown_outcomes()
         if self.steps is not None:
             self._check_steps(self.steps)
         self._check_chain()
@@ -241,6 +242,22 @@ class LogRows:
         self._refuse_first("outcome", values, bad, f"must be one of the {len(order)} outcomes of {self.problem.name}")
         return np.where(known, places, found)
 
+    def _note_unknown_outcomes(self) -> None:
+        """Note empty cells of outcomes that next state and reward do not tell, if such rows are left out."""
+        dynamics = self.problem.task.dynamics
+        if dynamics is None or "outcome" not in self.columns or self.missing == "error":
+            return
+        following, known = self.next_states.copy(), self.has_next.copy()
+        places = np.flatnonzero(self.follows[1:] & ~known[:-1])
+        following[places], known[places] = self.states[places + 1], True
+        task = self.problem.finite_task
+        if task.end_state is not None:
+            following[self.terminated], known[self.terminated] = task.end_state, True
+        rows = np.flatnonzero(known & (self.outcomes < 0) & dynamics.matters[self.actions, self.states])
+        steps = tuple(array[rows] for array in (self.states, self.actions, self.rewards, following))
+        several = dynamics.fits(steps, SAME_REWARD * task.unit).sum(axis=1) > 1
+        self._empty["outcome"] = np.isin(np.arange(len(known)), rows[several])
+
     def _known_outcomes(self, kept: IntArray, next_states: IntArray) -> IntArray | None:
         """Return the outcomes of some rows (k,) of known dynamics, reported or found; None for another problem."""
         problem = self.problem
@@ -306,7 +323,7 @@ class LogRows:
         else:
             kept = (before == 0) & ~incomplete
             self.notes.append(f"{count} cut before a row with an empty cell, such as {where}")
-            where = "before a row without its reward, next state, flag, step or counted first state"
+            where = "before a row without its reward, next state, flag, outcome, step or counted first state"
             words = f"a log with {count} cut, {int(outcome.sum()):,} of them {where}"
             # The state of a row that is cut is the next state of the row before it.
             ends = first[self.follows[first] & ~self._empty["state"][first] & ~self.has_next[first - 1]]

@@ -27,6 +27,8 @@ _SHAPES: dict[str, NDArray[Any]] = {
 SAVED = tuple(_SHAPES)
 """Names of the arrays of `GivenReturns`."""
 
+_SLACK = 1e-9  # rounding of values, as a share of their range
+
 
 def policy_digest(table: IntArray, task: Task) -> bytes:
     """Return the SHA-256 of what a policy, (H, S) actions or (H, A, S) probabilities, does in the states of a task.
@@ -191,6 +193,9 @@ class GivenReturns:
             and len(numbers) == len(returns)
             and all(bool((both[:, 0] <= both[:, 1]).all()) for both in (ranges, returns))
         )
+        least, most = value_range(self._task, None, knows_reward=False)  # of any policy
+        slack = _SLACK * (most - least)
+        fits = fits and bool(((ranges >= least - slack) & (ranges <= most + slack)).all())
         if not fits:
             raise InvalidInput("the returns of given policies must be those of policies of the problem")
         for k, (digest, least_most) in enumerate(zip(digests, ranges.tolist(), strict=True)):

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.checks import fail, index, number, shaped, shown
+from matrixrl.checks import fail, index, number, shaped, shown, shown_element
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
 from matrixrl.problems.dynamics import SAME_REWARD, KnownDynamics
@@ -235,7 +235,8 @@ class Problem:
     def shown_state(self, state: Any) -> str:
         """Return a state of a finite problem as it is observed, for messages."""
         number = int(state)
-        return shown(number if self.states is None or number >= self.states.size else self.states.decode(number))
+        is_observed = self.states is not None and number < self.states.size
+        return shown_element(self.states.decode(number) if is_observed else number)  # type: ignore[union-attr]
 
     def place(self, state: Any, stage: Any) -> str:
         """Return a state, and its stage where laws depend on it, in words."""
@@ -266,7 +267,7 @@ class Problem:
         if bounds is None or state is None:
             low, high = self.task.reward_range or (0.0, 1.0)
             return f"must lie in [{low:g}, {high:g}], the declared range of rewards"
-        pair = f"state {self.shown_state(state)} and action {shown(self.env_action(action))}"
+        pair = f"state {self.shown_state(state)} and action {shown_element(self.env_action(action))}"
         low, high = (float(side[state, action]) for side in bounds)
         return f"must lie in [{low:g}, {high:g}], the declared range of the rewards of {pair}"
 
@@ -294,7 +295,7 @@ class Problem:
         if best > -2:
             return int(best)
         found = np.flatnonzero(dynamics.fits(step, slack)[0])
-        pair = f"state {self.shown_state(state)} and action {shown(self.env_action(action))}"
+        pair = f"state {self.shown_state(state)} and action {shown_element(self.env_action(action))}"
         if reported is not None:
             after = int(dynamics.next_states[action, state, reported])
             paid = float(dynamics.rewards[action, state, reported])

@@ -21,6 +21,7 @@ from matrixrl.checks import (
     real_numbers,
     shaped,
     shown,
+    shown_element,
     within,
 )
 from matrixrl.display import Described
@@ -421,7 +422,7 @@ class Task(EpisodicTask, Described):
         """Return a state as users have it, for messages; an end state that is not observed has its number only."""
         number = int(state)
         is_named = self.states is not None and number < self.states.size
-        return shown(self.states.decode(number) if is_named else number)  # type: ignore[union-attr]
+        return shown_element(self.states.decode(number) if is_named else number)  # type: ignore[union-attr]
 
     @property
     def end_words(self) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import fail, shown
+from matrixrl.checks import fail, shown_element
 from matrixrl.core.likelihood.bounds import SuccessorLists
 from matrixrl.core.models.base import ModelContext
 from matrixrl.errors import InvalidInput
@@ -45,7 +45,7 @@ class DeclaredLaws:
             fail("psi", rule, "parallel rows of some states", "Leave out one of them.")
         self.deterministic, self._groups, self._n_states = structure.deterministic, groups, psi.n_states
         self._learns_reward, self._codes = not context.known_reward, structure.codes
-        self._part = context.learned_part
+        self._part, self._n_own = context.learned_part, int(np.diff(context.choices[0])[0])
         self.successors = self._lists(context.allowed) if len(structure.codes) else None
         self.refuted = np.full((context.n_replicas, 4), -1.0)
 
@@ -59,6 +59,7 @@ class DeclaredLaws:
         missing = np.setdiff1d(np.flatnonzero(n_pairs), shared // n)
         if len(missing):
             a, s = np.argwhere(self._groups == missing[0])[0].tolist()
+            a %= self._n_own
             rule = "must have a next state that all pairs of one feature share, as they have one law"
             fail("successors", rule, f"none for those of state {s} and action {a}", "Split the feature.")
         numbers = np.arange(groups.max() + 1)
@@ -100,7 +101,7 @@ class DeclaredLaws:
             return None
         pair, kind, *both = self.refuted[self.is_refuted][0].tolist()
         action, state = divmod(int(pair), self._n_states)
-        name = f"pair (state {problem.shown_state(state)}, action {shown(problem.env_action(action))})"
+        name = f"pair (state {problem.shown_state(state)}, action {shown_element(problem.env_action(action))})"
         if kind == _SECOND_REWARD:
             one, mean = (f"{problem.finite_task.reward_range[0] + problem.task.unit * r:.6g}" for r in both)
             return f"deterministic=True is refuted: {name} earned {one}, and {mean} on average"

@@ -84,6 +84,12 @@ def test_true_groups_are_found_and_prove_more_than_all_data_without_them(seed):
     assert "share their transition" not in plain.assumptions
 
 
+def test_pairs_of_which_little_was_seen_stay_alone():
+    log = {"episode": range(8), "state": [0] * 8, "action": [0, 1] * 4, "reward": [0.0] * 8, "next_state": [1] * 8}
+    found = groups_from_log(log, Task(np.zeros((2, 2)), 1, start=0))
+    assert found.table.tolist() == [[0, 1], [2, 3]]
+
+
 def test_the_rest_are_the_episodes_that_were_not_looked_at():
     mdp, _ = grouped_mdp()
     log = log_of(mdp, 21, 0)
@@ -166,6 +172,20 @@ def test_stages_names_and_ends(tmp_path):
         again = MatrixRL.load(tmp_path / "agent.npz")
         assert str(again.certificate()) == str(agent.certificate())
     assert "groups of 42 pairs" in str(found)
+
+
+def test_pairs_of_stages_are_told_apart():
+    """Everything is uniform: all pairs of both stages that were seen share a law, those of other stages stay alone."""
+    rng, n = np.random.default_rng(0), 2400
+    following = rng.integers(0, 6, (n, 2))
+    states = np.stack([np.zeros(n, dtype=int), following[:, 0]], axis=1)
+    log = {"episode": np.repeat(np.arange(n), 2), "step": np.tile([0, 1], n), "state": states.ravel()}
+    log |= {"action": rng.integers(0, 2, 2 * n), "reward": np.zeros(2 * n), "next_state": following.ravel()}
+    table = groups_from_log(log, Task(np.zeros((6, 2)), 2, start=0, stage_dependent=True)).table
+    together = np.zeros((6, 4), dtype=bool)
+    together[0], together[:, 2:] = True, True
+    assert len(np.unique(table[together])) == 1
+    assert len(np.unique(table[~together])) == 10
 
 
 def test_logs_that_prove_nothing_are_refused():

@@ -143,7 +143,8 @@ class MatrixRLClaims(Claims):
             laws = "the pairs of a group, those with one feature φ, share their transition probabilities"
         rewards = "" if not self._algorithm.settings.known_reward else "the given rewards are the expected ones; "
         if self._model.confidence.watches_rewards:
-            rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
+            each = " by the range of their pair" * (self._algorithm.problem.task.reward_bounds is not None)
+            rewards = f"learned rewards, mapped to [0, 1]{each}, have the mean φᵀθ* for some θ*; "
         return (
             f"with probability {confidence(self.delta)}, for all episodes at once, if {laws}; "
             f"{structure}{rewards}{_ORDER}"

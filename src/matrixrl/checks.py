@@ -35,6 +35,7 @@ __all__ = [
     "shaped",
     "show_where",
     "shown",
+    "shown_element",
     "users_stacklevel",
     "within",
 ]
@@ -76,6 +77,15 @@ def shown(value: object) -> str:
         text = f"a {type(value).__name__} whose repr fails ({type(error).__name__})"
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def shown_element(value: object) -> str:
+    """Return a state or an action as text: its name or number, and a vector as a tuple.
+
+    >>> shown_element(np.array([0, 3])), shown_element("low")
+    ('(0, 3)', "'low'")
+    """
+    return shown(tuple(value.tolist()) if isinstance(value, np.ndarray) and value.ndim == 1 else value)
 
 
 def integer(argument: str, value: object, *, low: int, high: int = LARGEST_INTEGER, remedy: str) -> int:

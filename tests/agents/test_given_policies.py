@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -360,3 +361,40 @@ def test_stages_discounts_and_the_end():
         assert found.lower - 1e-9 <= values <= found.upper + 1e-9
         assert found.trivial[0] <= values <= found.trivial[1]
         assert found.share_left < 0.35
+
+
+def test_a_given_policy_that_a_reported_mask_forbids_is_refused():
+    class Masked(gym.Env):
+        observation_space, action_space, horizon = gym.spaces.Discrete(2), gym.spaces.Discrete(2), 3
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {"action_mask": np.array([1, 1])}
+
+        def step(self, action):
+            return 1, 0.0, False, False, {"action_mask": np.array([1, 0])}
+
+    agent = MatrixRL(Masked(), seed=0)
+    with pytest.raises(InvalidInput, match=r"policy must take actions that are allowed: one of \[0\] in state 1"):
+        agent.learn(5, policy=[1, 1])
+    assert agent.n_episodes == 0
+    agent.learn(5, policy=[1, 0])
+    assert agent.n_episodes == 5
+
+
+def test_agents_without_bounds_of_given_policies_learn_from_no_log_of_one():
+    _, log = played(n=3)
+    agent = MatrixRL(TASK, preset="optimistic", planner="path")
+    with pytest.raises(ProtocolError, match="needs bounds of given policies"):
+        agent.learn_from(table_of(log), policy=GIVEN, verbose=False)
+    assert agent.n_logged_steps == 0
+
+
+@pytest.mark.parametrize("wrong", [[-1.0, 1.0], [0.0, H + 1.0]])
+def test_saved_ranges_that_no_policy_has_are_refused(wrong):
+    agent, _ = played(n=3)
+    given = agent._ledger.given
+    arrays = given.arrays() | {"given_ranges": np.array([wrong])}
+    with pytest.raises(InvalidInput, match="returns of given policies"):
+        type(given)(TASK, knows_reward=True).restore(arrays)
+    type(given)(TASK, knows_reward=True).restore(given.arrays())

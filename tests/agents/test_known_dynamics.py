@@ -158,6 +158,18 @@ class TestLogs:
         agent.learn_from(self.log(outcome=[None, 4]), verbose=False)
         assert agent._seen.all()[0].outcomes.tolist() == [1, 4]
 
+    @pytest.mark.parametrize(("missing", "n_steps"), [("drop_episode", 2), ("cut_episode", 3)])
+    def test_outcomes_that_are_empty_and_cannot_be_found_may_be_left_out(self, missing, n_steps):
+        """The second row of the second episode may have sold 3 of a demand of 3 or 4."""
+        rows = {"episode": [0, 0, 1, 1], "state": [2, 2, 2, 2], "action": [1] * 4, "reward": [1.0, 3.0, 1.0, 3.0]}
+        rows |= {"next_state": [2, 0, 2, 0], "outcome": [1, 4, None, None]}
+        with pytest.raises(InvalidInput, match="outcome must be reported"):
+            MatrixRL(lossy()).learn_from(rows, verbose=False)
+        agent = MatrixRL(lossy())
+        learned = agent.learn_from(rows, missing=missing, verbose=False)
+        assert agent.n_logged_steps == n_steps
+        assert not learned.guarantee  # which rows are left out depends on what happened in them
+
     @pytest.mark.parametrize(
         ("more", "words"),
         [

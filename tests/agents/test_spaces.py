@@ -11,7 +11,17 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
-from matrixrl import Agent, CheckpointError, FunctionalTask, InvalidInput, KernelMatrixRL, MatrixRL, Policy, run_seeds
+from matrixrl import (
+    Agent,
+    CheckpointError,
+    FunctionalTask,
+    InvalidInput,
+    KernelMatrixRL,
+    KnownDynamics,
+    MatrixRL,
+    Policy,
+    run_seeds,
+)
 from matrixrl.spaces import DiscreteCodec, TupleCodec, codec_of
 
 STATES, ACTIONS, HORIZON = 12, 6, 5
@@ -406,3 +416,15 @@ def test_environments_with_a_table_are_read_as_before(name):
     agent = MatrixRL(gym.make(name), horizon=10, seed=0)
     assert agent.learn(2).regret is not None
     assert agent.problem.mdp.n_states == agent.problem.n_observed + 1
+
+
+def test_states_that_are_vectors_read_like_tuples():
+    dynamics = KnownDynamics(
+        lambda s, _a, w: ((w, s[0]), 0.0),
+        outcomes=2,
+        states=gym.spaces.MultiDiscrete([2, 2]),
+        n_actions=1,
+        horizon=2,
+        start=(1, 0),
+    )
+    assert "state (1, 0), the declared start" in str(MatrixRL(dynamics).certificate())

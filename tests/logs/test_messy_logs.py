@@ -518,3 +518,11 @@ def test_a_date_that_no_calendar_holds_in_another_time_zone_is_no_date():
     log |= {"action": [0, 0], "reward": [0.0, 0.0], "next_state": [1, 2]}
     with pytest.raises(InvalidInput, match="date"):
         agent.learn_from(log, columns={"step": "date"}, verbose=False)
+
+
+@pytest.mark.parametrize("decimal", [None, ","])
+def test_a_number_with_an_underscore_is_refused(decimal):
+    """Python reads 1_0 as 10; a log that has it has a damaged cell."""
+    log = {"episode": ["0", "0"], "state": ["0", "1"], "action": ["1", "1"], "reward": ["0", "1_0"]}
+    with pytest.raises(InvalidInput, match=r"reward.*must be a number"):
+        MatrixRL(Task(n_states=2, n_actions=2, horizon=3)).learn_from(log, decimal=decimal, verbose=False)

@@ -125,7 +125,7 @@ BAD = {
     "hidden state": (counting(), {}, "must depend on state, action and outcome alone"),
     "chance": (lambda s, _a, _w: (s, np.random.default_rng().random()), {}, "must depend on state"),
     "a range that is too small": (shop_step, {"reward_range": (0.0, 5.0)}, "reward_range must contain every reward"),
-    "one law of two": (shop_step, {"law": [LAW, LAW]}, "law must have shape"),
+    "one law of two": (shop_step, {"law": [LAW, LAW]}, "law must have 1 rows"),
     "no distribution": (shop_step, {"law": 2.0 * LAW}, "law"),
     "laws of another shape": (shop_step, {"laws": np.zeros((2, 2), dtype=int)}, "laws must have shape"),
     "laws that are no numbers": (shop_step, {"laws": lambda _s, _a: "rain"}, "laws must be whole numbers"),
@@ -232,3 +232,11 @@ class TestEnvironment:
 def clipped(stock, order, demand):
     """Return `shop_step` of an order of which only so much is delivered as there is room for."""
     return shop_step(stock, min(order, 5 - stock), demand)
+
+
+def test_laws_that_only_forbidden_pairs_use_are_named():
+    """A table with a row for each law that is numbered, one of which no allowed pair uses."""
+    allowed = np.array([[True, False], [True, False]])
+    made = {"outcomes": 2, "n_states": 2, "n_actions": 2, "horizon": 2, "allowed": allowed, "laws": [[0, 1], [0, 1]]}
+    with pytest.raises(InvalidInput, match="law must have 1 rows, as allowed pairs use laws 0 … 0; got 2"):
+        KnownDynamics(lambda _s, _a, w: (w, 0.0), law=[[0.5, 0.5], [1.0, 0.0]], **made)

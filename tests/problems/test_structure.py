@@ -154,3 +154,27 @@ class TestUse:
         agent = MatrixRL(task(deterministic=True), set="normalised")
         assert "declared" not in agent.assumptions
         assert "as declared (deterministic)" in MatrixRL(task(deterministic=True)).assumptions
+
+
+class TestMessagesOfStages:
+    """Users know their own actions, not the inner ones of classes of stages."""
+
+    def test_of_a_known_law(self):
+        law = np.broadcast_to(STAY, (3, 3, 2, 3)).copy()
+        law[2, 1, 1] = [0.5, 0.5, 0.0]
+        with pytest.raises(InvalidInput, match="next state 'x' of state 'y' and action 'go' at stage 2"):
+            FiniteMDP(
+                law,
+                np.zeros((3, 2)),
+                3,
+                successors=[[[s]] * 2 for s in range(3)],
+                states=["x", "y", "z"],
+                actions=["stay", "go"],
+            )
+
+    def test_of_pairs_of_one_feature(self):
+        phi = np.zeros((3, 2, 2))
+        phi[:, 0, 0] = phi[:, 1, 1] = 1.0
+        given = task(successors=[[[0, 1, 2], [s]] for s in range(3)], stage_dependent=True)
+        with pytest.raises(InvalidInput, match="none for those of state 0 and action 1"):
+            MatrixRL(given, phi=phi)

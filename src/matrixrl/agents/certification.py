@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.algorithms import FiniteAlgorithm
+from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.finite import permitted
 from matrixrl.certificates import Certificate, RegretBound, RegretCertificate
 from matrixrl.core.returns import path_deviation
@@ -273,6 +274,16 @@ def certificate_claim(self: Agent, alarmed: bool, *, named: bool = False) -> Gua
 def check_certifies(self: Agent, call: str) -> None:
     if not self._algorithm.claims.certifies or self.problem.kind != "finite":
         raise ProtocolError(f"{call} needs certificates and numbered states; matrix-rl and kernel-matrix-rl have them")
+
+
+def check_bounds_policies(self: Agent, call: str) -> None:
+    """Refuse what needs bounds of given policies before anything is learned."""
+    check_certifies(self, call)
+    if type(self._algorithm.certifier).bound_policies is Certifier.bound_policies:
+        raise ProtocolError(
+            f"{call} needs bounds of given policies; matrix-rl has them without sampled columns and with "
+            "planner='sweep'. Without policy=…, the log is learned from"
+        )
 
 
 def advised_plan(self: Agent) -> Any:

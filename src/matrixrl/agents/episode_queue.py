@@ -246,7 +246,7 @@ class EpisodeQueue:
             for k in range(end - row["length"], end):
                 state, following = (problem.saved_state("state", own[name][k]) for name in ("states", "next_states"))
                 action = problem.saved_action("action", own["actions"][k], episode.stage)
-                earned, outcome = problem.reward(float(own["rewards"][k])), None
+                earned, outcome = problem.reward(float(own["rewards"][k]), state, action), None
                 if problem.task.dynamics is not None:
                     number = int(own[_OUTCOMES][k])
                     value = None if number < 0 else problem.task.dynamics.outcomes[number]

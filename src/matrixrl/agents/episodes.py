@@ -264,7 +264,7 @@ class OpenEpisode:
             check_first_state(self._agent.problem, state)
         chosen = problem.action("action", action, stage)
         self.algorithm.masks.check_action(state, stage, chosen)
-        earned = problem.reward(reward)
+        earned = problem.reward(reward, state, chosen)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
         after = problem.state_after_end(following) if ended else following
@@ -320,7 +320,7 @@ class OpenEpisode:
             rule = "must be left out for known dynamics, in which every step has an outcome"
             fail("time_out", rule, "a step without one", "Make it an outcome of its own that terminates.")
         state = problem.saved_state("state", kept.state)
-        paid = problem.reward(self._default_reward(state, kept.action, reward))
+        paid = problem.reward(self._default_reward(state, kept.action, reward), state, kept.action)
         return _Step(state, kept.action, paid, problem.state_after_end(state), ended=True)
 
     def _default_reward(self, state: Any, action: int, given: float | None) -> float:

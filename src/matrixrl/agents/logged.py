@@ -128,7 +128,7 @@ def learn_from(
     if self._queue.n_open:
         raise ProtocolError("learn_from was called while an episode is open; end it first")
     if policy is not None:
-        certification.check_certifies(self, "learn_from(policy=…)")
+        certification.check_bounds_policies(self, "learn_from(policy=…)")
     table = None if policy is None else read_tables(self, "learn_from(policy=…)", policy=policy)[0]
     given = {"columns": columns, "first_step": first_step, "missing": missing}
     checked = _read(self, log, **given, separator=separator, decimal=decimal)

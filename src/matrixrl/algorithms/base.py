@@ -337,10 +337,11 @@ class Algorithm(ABC):
         problem = self.problem
         if problem.reward_outside == "error" or problem.task.reward_range is None:
             return steps, 0  # rewards were checked one by one
-        outside = steps.taken & ~problem.in_range(steps.rewards)
+        pairs = steps.states, steps.actions
+        outside = steps.taken & ~problem.in_range(steps.rewards, *pairs)
         if not outside.any():
             return steps, 0
-        rewards = np.where(outside, np.clip(steps.rewards, *problem.task.reward_range), steps.rewards)
+        rewards = np.where(outside, np.clip(steps.rewards, *problem.reward_limits(*pairs)), steps.rewards)
         return replace(steps, rewards=rewards), int(outside.sum())
 
     def _recall(self, plan: Any) -> None:  # noqa: B027  # most algorithms learn from steps alone

@@ -259,11 +259,15 @@ class Confidence:
         *,
         reward: FloatArray,
         reward_moment: FloatArray,
+        learned_part: tuple[FloatArray, FloatArray] | None = None,
         level: Level = "agent",
         blocks: Blocks | None = None,
         allowed: BoolArray | None = None,
     ) -> MatrixBounds | SandwichBounds:
-        """Return the bounds on Q that follow from A_n, M_n (B, d, d_psi), and unit rewards or Σ φr (B, d)."""
+        """Return the bounds on Q that follow from A_n, M_n (B, d, d_psi), and unit rewards or Σ φr (B, d).
+
+        Rewards of which only a part is learned are (A, S) smallest rewards, plus the part times its width (A, S).
+        """
         radii = self.radii(design, clock, level=level, blocks=blocks)
         if design.moment_error is not None:  # what rounding errors of moments add (docs/proofs.md, section 18)
             more = design.moment_error[:, None]
@@ -273,6 +277,9 @@ class Confidence:
         rewards = (reward, reward)
         if radii.rewards is not None:
             rewards = reward_bounds(features.phi, design, reward_moment, radii.rewards)
+            if learned_part is not None:
+                least, width = learned_part
+                rewards = (least + width * rewards[0], least + width * rewards[1])
         sizes = radii.models, radii.alarm
         ball = MatrixBounds.of(features.phi, features.psi, self.set, design, core_matrix, sizes, rewards, allowed)
         if not isinstance(self.set, Sandwich):

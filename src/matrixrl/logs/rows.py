@@ -21,6 +21,7 @@ __all__ = ["MISSING", "Columns", "LogRows"]
 Columns = dict[str, tuple[str, ...]]
 """Columns of each role that a log has; a vector has one for each coordinate."""
 
+_RANGE = "Declare a reward_range that contains it, or pass reward_outside='clip' to the agent."
 _LARGEST = 1e12  # as in Problem.reward
 _EXACT = 2.0**53  # from here on float64 does not have all whole numbers
 _CHECK = "Correct the row, or check the columns."
@@ -83,6 +84,7 @@ class LogRows:
         self.actions = self._numbers("action", self._vector(read, "action"), problem.actions, every, "an action")
         self.rewards = self._checked_rewards(read[columns["reward"][0]])
         self.outcomes = self._reported_outcomes(read)
+        self._note_unknown_outcomes()
         if self.steps is not None:
             self._check_steps(self.steps)
         self._check_chain()
@@ -211,11 +213,20 @@ class LogRows:
         good = np.isfinite(values) & (np.abs(np.nan_to_num(values)) <= _LARGEST)
         self._refuse_first("reward", values, known & ~good, f"must be finite, at most {_LARGEST:g} in size")
         if problem.reward_outside == "error":
-            low, high = problem.task.reward_range or (0.0, 1.0)
-            rule = f"must lie in [{low:g}, {high:g}], the declared range of rewards"
-            remedy = "Declare a reward_range that contains it, or pass reward_outside='clip' to the agent."
-            self._refuse_first("reward", values, known & ~problem.in_range(values), rule, remedy=remedy)
+            bad = known & ~problem.in_range(values)
+            self._refuse_first("reward", values, bad, problem.reward_rule(), remedy=_RANGE)
         return values
+
+    def _check_ranges(self, stages: IntArray) -> None:
+        """Refuse rewards outside the range of their pair at their stage: stages (n,)."""
+        problem = self.problem
+        if problem.task.reward_bounds is None or problem.reward_outside != "error":
+            return
+        actions = problem.task.stages.inner(self.actions, stages)
+        bad = ~problem.in_range(self.rewards, self.states, actions)
+        if (at := _first(bad)) is not None:
+            rule = problem.reward_rule(int(self.states[at]), int(actions[at]))
+            self._refuse_first("reward", self.rewards, bad, rule, remedy=_RANGE)
 
     def _reported_outcomes(self, read: dict[str, Any]) -> IntArray:
         """Return the numbers of the outcomes of known dynamics, −1 of an empty cell or without the column: (n,)."""
@@ -230,6 +241,22 @@ class LogRows:
         bad = known & (dynamics.outcomes[places] != values)
         self._refuse_first("outcome", values, bad, f"must be one of the {len(order)} outcomes of {self.problem.name}")
         return np.where(known, places, found)
+
+    def _note_unknown_outcomes(self) -> None:
+        """Note empty cells of outcomes that next state and reward do not tell, if such rows are left out."""
+        dynamics = self.problem.task.dynamics
+        if dynamics is None or "outcome" not in self.columns or self.missing == "error":
+            return
+        following, known = self.next_states.copy(), self.has_next.copy()
+        places = np.flatnonzero(self.follows[1:] & ~known[:-1])
+        following[places], known[places] = self.states[places + 1], True
+        task = self.problem.finite_task
+        if task.end_state is not None:
+            following[self.terminated], known[self.terminated] = task.end_state, True
+        rows = np.flatnonzero(known & (self.outcomes < 0) & dynamics.matters[self.actions, self.states])
+        steps = tuple(array[rows] for array in (self.states, self.actions, self.rewards, following))
+        several = dynamics.fits(steps, SAME_REWARD * task.unit).sum(axis=1) > 1
+        self._empty["outcome"] = np.isin(np.arange(len(known)), rows[several])
 
     def _known_outcomes(self, kept: IntArray, next_states: IntArray) -> IntArray | None:
         """Return the outcomes of some rows (k,) of known dynamics, reported or found; None for another problem."""
@@ -296,7 +323,7 @@ class LogRows:
         else:
             kept = (before == 0) & ~incomplete
             self.notes.append(f"{count} cut before a row with an empty cell, such as {where}")
-            where = "before a row without its reward, next state, flag, step or counted first state"
+            where = "before a row without its reward, next state, flag, outcome, step or counted first state"
             words = f"a log with {count} cut, {int(outcome.sum()):,} of them {where}"
             # The state of a row that is cut is the next state of the row before it.
             ends = first[self.follows[first] & ~self._empty["state"][first] & ~self.has_next[first - 1]]
@@ -322,6 +349,7 @@ class LogRows:
         stages, number = self._stages(first_step)
         next_states, known = self._known_next_states(stages)
         self._check_allowed(stages)
+        self._check_ranges(stages)
         kept = np.flatnonzero(known)
         begins = np.flatnonzero(np.diff(self.episodes[kept], prepend=-1))
         log = StepLog(

@@ -221,14 +221,14 @@ class LogTable:
                 self.refuse(0, column, "must be a number", shown(cells[0]), "Name another column in columns={…}.")
             return np.asarray(cells, dtype=np.float64)
         found, words = np.empty(len(cells.values)), " with a decimal comma" * (decimal == ",")
-        if decimal == "." and set(map(type, cells.values)) == {str}:
+        if decimal == "." and set(map(type, cells.values)) == {str} and not any("_" in one for one in cells.values):
             try:
                 return np.array(cells.values, dtype=np.float64).take(cells.codes)
             except ValueError:  # an empty cell, or one that is no number
                 pass
         for code, value in enumerate(cells.values):
             try:
-                if isinstance(value, _NO_NUMBERS):
+                if isinstance(value, _NO_NUMBERS) or (isinstance(value, str) and "_" in value):  # 1_0 is 10 in Python
                     raise TypeError
                 if isinstance(value, str) and decimal == ",":
                     found[code] = float("?" if "." in value else value.replace(",", "."))  # 1.234 may be a thousand

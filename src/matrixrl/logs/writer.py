@@ -22,7 +22,7 @@ from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import BoolArray, IntArray
 from matrixrl.spaces import BoxCodec, Codec, PartsCodec, cell_text, name_text
 
-__all__ = ["write_log"]
+__all__ = ["log_columns", "write_log"]
 
 _ROWS = 1 << 16  # that are written together
 _ENDINGS = (".csv", *PARQUET)
@@ -54,6 +54,16 @@ def write_log(path: str, seen: StepLog, logged: BoolArray, problem: Problem, alg
 
     columns = table(_columns(seen, logged, problem, name_text))
     atomic_write(target, lambda temporary: parquet.write_table(columns, temporary))
+
+
+def log_columns(log: StepLog, problem: Problem) -> dict[str, NDArray[Any]]:
+    """Return the columns of a log in the numbers of the environment, as `read_log` takes them."""
+    columns = _columns(log, np.ones(log.n_episodes, dtype=np.bool_), problem, name_text)
+    del columns["source"]
+    for name, column in columns.items():
+        if isinstance(column, np.ma.MaskedArray):  # empty cells
+            columns[name] = np.array(column.tolist(), dtype=object)
+    return columns
 
 
 def _columns(seen: StepLog, logged: BoolArray, problem: Problem, text: Callable[[Any], str]) -> dict[str, NDArray[Any]]:

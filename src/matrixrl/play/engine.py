@@ -10,9 +10,9 @@ import numpy as np
 from matrixrl.algorithms import Algorithm
 from matrixrl.measurement import is_measured
 from matrixrl.play.results import Chunk
-from matrixrl.play.rollout import EnvWorld, Finished, TableWorld
+from matrixrl.play.rollout import EnvWorld, Finished, GivenPlan, TableWorld
 from matrixrl.problems import RegretEvaluator
-from matrixrl.records import IntArray, Plan
+from matrixrl.records import IntArray
 
 __all__ = ["Engine"]
 
@@ -63,7 +63,7 @@ class Engine:
         try:
             plan = algorithm.plan()
             if policy is not None:
-                plan = Plan(policy[None].astype(plan.policy.dtype), plan.values, plan.empty)
+                plan = GivenPlan(policy[None].astype(plan.policy.dtype), plan.values, plan.empty)
             if certify is not None and not self.certifies_first_state:
                 certificate = certify(plan, None)
             played = world.play(algorithm, plan)

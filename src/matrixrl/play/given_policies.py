@@ -27,6 +27,8 @@ _SHAPES: dict[str, NDArray[Any]] = {
 SAVED = tuple(_SHAPES)
 """Names of the arrays of `GivenReturns`."""
 
+_SLACK = 1e-9  # rounding of values, as a share of their range
+
 
 def policy_digest(table: IntArray, task: Task) -> bytes:
     """Return the SHA-256 of what a policy, (H, S) actions or (H, A, S) probabilities, does in the states of a task.
@@ -44,21 +46,23 @@ def policy_digest(table: IntArray, task: Task) -> bytes:
 def stage_ranges(task: Task, table: IntArray | None, *, knows_reward: bool) -> FloatArray:
     """Return the least and the most that a policy, (H, S), (H, A, S) or None for any, can earn at each stage: (H, 2).
 
-    They are over all states; of expected rewards if these are known, else the ends of their range.
+    They are over all states; of expected rewards if these are known, else the ends of their ranges.
     """
     found = np.empty((task.horizon, 2))
     found[:] = task.reward_range
-    if not knows_reward:
+    if not knows_reward and task.reward_bounds is None:
         return found
+    ends = (task.reward, task.reward) if knows_reward or task.reward_bounds is None else task.reward_bounds
     for h, (first, stop) in enumerate(task.choices.tolist()):
         if table is None:
-            block = task.reward[:, first:stop]
-            paid = block if task.allowed is None else block[task.allowed[:, first:stop]]
+            used = np.zeros(task.reward.shape, dtype=np.bool_)
+            used[:, first:stop] = True if task.allowed is None else task.allowed[:, first:stop]
         elif table.ndim == 2:
-            paid = task.reward[np.arange(task.n_states), table[h]]
+            used = np.zeros(task.reward.shape, dtype=np.bool_)
+            used[np.arange(task.n_states), table[h]] = True
         else:
-            paid = task.reward.T[table[h] > 0.0]
-        found[h] = paid.min(), paid.max()
+            used = table[h].T > 0.0
+        found[h] = ends[0][used].min(), ends[1][used].max()
     return found
 
 
@@ -189,6 +193,9 @@ class GivenReturns:
             and len(numbers) == len(returns)
             and all(bool((both[:, 0] <= both[:, 1]).all()) for both in (ranges, returns))
         )
+        least, most = value_range(self._task, None, knows_reward=False)  # of any policy
+        slack = _SLACK * (most - least)
+        fits = fits and bool(((ranges >= least - slack) & (ranges <= most + slack)).all())
         if not fits:
             raise InvalidInput("the returns of given policies must be those of policies of the problem")
         for k, (digest, least_most) in enumerate(zip(digests, ranges.tolist(), strict=True)):

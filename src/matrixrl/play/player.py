@@ -53,6 +53,8 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
         return "next states and rewards follow from outcomes, which compiled episodes do not draw"
     if not isinstance(algorithm, UCMatrixRL):
         return "only matrix-rl with all its columns has compiled episodes"
+    if mdp.task.reward_bounds is not None:
+        return "pairs have ranges of rewards of their own"
     model = algorithm.model
     for own, compiled in ((algorithm, (UCMatrixRL, FiniteKernelMatrixRL)), (model, (CountModel, RidgeModel))):
         if type(own) not in compiled:

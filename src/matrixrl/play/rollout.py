@@ -14,17 +14,18 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import NDArray
 
 from matrixrl.algorithms import Algorithm
-from matrixrl.checks import fail, flag, real_numbers, shown
+from matrixrl.checks import fail, flag, real_numbers, shown, shown_element
 from matrixrl.core.greedy import best_among
 from matrixrl.errors import ProtocolError
 from matrixrl.problems import FiniteMDP, MDPEnv, Problem
 from matrixrl.problems.gym_tables import current_mask
 from matrixrl.random_streams import stream_from_array, stream_seed, stream_to_array
-from matrixrl.records import BoolArray, Steps
+from matrixrl.records import BoolArray, Plan, Steps
 
 __all__ = [
     "EnvWorld",
     "Finished",
+    "GivenPlan",
     "TableWorld",
     "Trajectory",
     "check_first_state",
@@ -33,6 +34,10 @@ __all__ = [
     "play_in_env",
     "refuse_truncation",
 ]
+
+
+class GivenPlan(Plan):
+    """A plan with the actions of a policy that a user gives, from which no episode departs."""
 
 
 class Trajectory:
@@ -82,9 +87,19 @@ class Trajectory:
         """Return the planned action, or that with the largest Q of the plan among some (A,), if it is none of them."""
         if among is None or among[planned]:
             return planned
+        if isinstance(self.plan, GivenPlan):
+            self._refuse_forbidden(state, planned, among)
         stage, horizon = len(self.actions), self._algorithm.problem.task.horizon
         q = self._algorithm.action_values(self.plan, stage, np.asarray(state)[None], explore=explore)
         return int(best_among(q, among, horizon)[0])
+
+    def _refuse_forbidden(self, state: Any, planned: int, among: BoolArray) -> NoReturn:
+        problem, stage = self._algorithm.problem, len(self.actions)
+        own = problem.env_actions(among)
+        rule = (
+            f"must take actions that are allowed: one of {own} in {problem.place(state, stage)}, as was reported there"
+        )
+        fail("policy", rule, shown_element(problem.env_action(planned)), "Give a policy that takes allowed actions.")
 
     def append(
         self, state: Any, action: int, reward: float, following: Any, ended: bool, outcome: int | None = None
@@ -274,7 +289,8 @@ def play_in_env(
             among = masks.at(state, stage)
         action = running.choose(state, planned, among, explore=explore)
         next_obs, reward, terminated, truncated, info = _take_step(env, problem.to_env(problem.env_action(action)))
-        following, earned = problem.state("next_obs", problem.from_env(next_obs)), problem.reward(reward)
+        following = problem.state("next_obs", problem.from_env(next_obs))
+        earned = problem.reward(reward, state, action)
         after = problem.state_after_end(following) if terminated else following
         outcome = None
         if problem.task.dynamics is not None:

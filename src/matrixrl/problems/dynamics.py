@@ -19,7 +19,7 @@ from matrixrl.problems.action_masks import read_masks
 from matrixrl.problems.finite import FiniteMDP, MDPEnv
 from matrixrl.problems.stages import Stages
 from matrixrl.problems.tabulation import Tables, arguments, tabulate
-from matrixrl.problems.task import Task, read_start
+from matrixrl.problems.task import Task, checked_range, read_start
 from matrixrl.problems.transitions import cumulative, invert
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, codec_of, read_space
@@ -230,7 +230,7 @@ class KnownDynamics(Task):
             horizon,
             n_states=n,
             n_actions=width,
-            reward_range=_range(tables, may_terminate) if reward_range is None else reward_range,
+            reward_range=_range(tables, may_terminate) if reward_range is None else checked_range(reward_range),
             start=start,
             may_terminate=may_terminate,
             allowed=mask,
@@ -402,6 +402,9 @@ def _law_table(given: Any, dynamics: OutcomeTables) -> FloatArray:
         given = [called(number) for number in range(n_laws)]
     elif n_laws == 1 and np.ndim(given) == 1:
         given = [given]
+    if np.ndim(given) == 2 and len(given) > n_laws:
+        rule = f"must have {n_laws} rows, as allowed pairs use laws 0 … {n_laws - 1}"
+        fail("law", rule, len(given), "Leave out the laws that no allowed pair uses.")
     return distributions("law", shaped("law", given, (n_laws, dynamics.n_outcomes), remedy=remedy))
 
 

@@ -49,6 +49,8 @@ def fingerprint(problem: Problem | Task | FunctionalTask | ContinuousTask | Fini
             "discount": (task.discount, task.is_endless),
             "classes of stages": task.stages.classes if task.is_staged else 1.0,
         }
+        if task.reward_bounds is not None:
+            fields["ranges of the rewards of pairs"] = np.stack(task.reward_bounds)
         if task.structure is not None:
             fields["declared structure"] = np.concatenate([*map(np.ravel, task.structure.arrays().values())])
         if task.dynamics is not None:

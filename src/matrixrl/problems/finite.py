@@ -35,7 +35,7 @@ class FiniteMDP(Described):
             each stage.
         reward: (S, A) Expected rewards, in the environment's unit, or (H, S, A) if they depend on the stage.
         horizon: Number of steps H of an episode; None if a discount chooses it, as in `Task`.
-        reward_range: Lower and upper bound (low, high) of the rewards.
+        reward_range: Lower and upper bound (low, high) of the rewards, numbers or tables, as in `Task`.
         states: Names of the states, as in `Task`. `MDPEnv` and simulations have their numbers, agents their names.
         actions: Names of the actions, likewise.
         start: First state of an episode, or the distribution (S,) of first states; the first one of the table if left
@@ -75,7 +75,7 @@ class FiniteMDP(Described):
         *,
         states: Any = None,
         actions: Any = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        reward_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
         start: Any = None,
         end_state: Any = None,
         features: Features | None = None,
@@ -242,8 +242,12 @@ class FiniteMDP(Described):
         mean: FloatArray = self.task.reward[states, actions]
         if not self.noisy_rewards:
             return mean
-        low, high = self.task.reward_range
-        paid: FloatArray = np.where(uniforms < (mean - low) / (high - low), high, low)
+        bounds, (low, high) = self.task.reward_bounds, self.task.reward_range
+        if bounds is None:
+            paid: FloatArray = np.where(uniforms < (mean - low) / (high - low), high, low)
+        else:
+            least, most = (side[states, actions] for side in bounds)
+            paid = np.where(uniforms * (most - least) < mean - least, most, least)
         if self.task.end_state is not None:
             paid = np.where(states == self.task.end_state, 0.0, paid)
         return paid

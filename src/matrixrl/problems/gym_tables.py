@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces, wrappers
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from matrixrl.checks import choice, fail, integer, real_numbers, shaped, shown, within
@@ -17,6 +18,7 @@ from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.problems.action_masks import as_mask, read_masks
 from matrixrl.problems.finite import FiniteMDP, checked_range
+from matrixrl.problems.reward_bounds import overall_range, range_tables
 from matrixrl.problems.stages import Stages
 from matrixrl.problems.task import checked_discount, read_start, sure_start
 from matrixrl.records import FloatArray
@@ -197,7 +199,7 @@ def from_gymnasium(
     env: gym.Env[Any, Any],
     *,
     horizon: int | None = None,
-    reward_range: tuple[float, float] | None = None,
+    reward_range: tuple[ArrayLike, ArrayLike] | None = None,
     features: Features | None = None,
     allowed: Any = None,
     stage_dependent: Any = None,
@@ -280,7 +282,8 @@ def from_gymnasium(
     if min(cols) < 0 or max(cols) > n:
         fail("env.unwrapped.P", f"must lead to states 0 … {n - 1}", f"{min(cols)} … {max(cols)}", "Correct the table.")
     if reward_range is not None:
-        low, high = checked_range(reward_range)
+        tables = range_tables(reward_range)
+        low, high = checked_range(reward_range if tables is None else overall_range(tables))
         within("reward", np.array(earned), low, high, remedy="Declare a reward_range that covers every reward.")
     for a in range(n_actions):
         rows.append(end * n_actions + a)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.checks import fail, index, number, shaped, shown
+from matrixrl.checks import fail, index, number, shaped, shown, shown_element
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
 from matrixrl.problems.dynamics import SAME_REWARD, KnownDynamics
@@ -235,7 +235,8 @@ class Problem:
     def shown_state(self, state: Any) -> str:
         """Return a state of a finite problem as it is observed, for messages."""
         number = int(state)
-        return shown(number if self.states is None or number >= self.states.size else self.states.decode(number))
+        is_observed = self.states is not None and number < self.states.size
+        return shown_element(self.states.decode(number) if is_observed else number)  # type: ignore[union-attr]
 
     def place(self, state: Any, stage: Any) -> str:
         """Return a state, and its stage where laws depend on it, in words."""
@@ -246,15 +247,29 @@ class Problem:
         """(A, S) declared actions of numbered states; None if all are."""
         return None if self.task.allowed is None else np.ascontiguousarray(self.task.allowed.T)
 
-    def reward(self, value: Any) -> float:
-        """Return a reward as a number, or refuse one outside the declared range if the problem says so."""
+    def reward(self, value: Any, state: Any = None, action: Any = None) -> float:
+        """Return a reward as a number, or refuse one outside the declared range if the problem says so.
+
+        Args:
+            value: The reward.
+            state: State before the step, for a range of its own.
+            action: Action of the task.
+        """
         earned = number("reward", value, low=-1e12, high=1e12, remedy="Give the reward of the step.")
-        least, most = self._reward_limits()
-        if self.reward_outside == "error" and not least <= earned <= most:
-            low, high = self.task.reward_range or (0.0, 1.0)
+        if self.reward_outside == "error" and not self.in_range(earned, state, action):
             remedy = "Declare a reward_range that contains it, or pass reward_outside='clip'."
-            fail("reward", f"must lie in [{low:g}, {high:g}], the declared range of rewards", earned, remedy)
+            fail("reward", self.reward_rule(state, action), earned, remedy)
         return earned
+
+    def reward_rule(self, state: Any = None, action: Any = None) -> str:
+        """Return, in words, where the rewards of a pair must lie."""
+        bounds = self.task.reward_bounds
+        if bounds is None or state is None:
+            low, high = self.task.reward_range or (0.0, 1.0)
+            return f"must lie in [{low:g}, {high:g}], the declared range of rewards"
+        pair = f"state {self.shown_state(state)} and action {shown_element(self.env_action(action))}"
+        low, high = (float(side[state, action]) for side in bounds)
+        return f"must lie in [{low:g}, {high:g}], the declared range of the rewards of {pair}"
 
     def outcome(self, state: int, action: int, reward: float, following: int, given: Any = None) -> int | None:
         """Return the number of the outcome of a step, reported or found; None for a problem without known dynamics.
@@ -280,7 +295,7 @@ class Problem:
         if best > -2:
             return int(best)
         found = np.flatnonzero(dynamics.fits(step, slack)[0])
-        pair = f"state {self.shown_state(state)} and action {shown(self.env_action(action))}"
+        pair = f"state {self.shown_state(state)} and action {shown_element(self.env_action(action))}"
         if reported is not None:
             after = int(dynamics.next_states[action, state, reported])
             paid = float(dynamics.rewards[action, state, reported])
@@ -299,19 +314,19 @@ class Problem:
     def _shown_after(self, state: int) -> str:
         return "the end" if state == self.finite_task.end_state else f"state {self.shown_state(state)}"
 
-    def in_range(self, rewards: FloatArray) -> BoolArray:
+    def in_range(self, rewards: Any, states: Any = None, actions: Any = None) -> BoolArray:
         """Say which rewards lie in the declared range, up to rounding; all do if none is declared. Any shape."""
-        least, most = self._reward_limits()
-        inside: BoolArray = (rewards >= least) & (rewards <= most)
+        low, high = self.reward_limits(states, actions)
+        slack = 0.0 if self.task.reward_range is None else _REWARD_SLACK[self.kind] * self.task.unit
+        inside: BoolArray = (rewards >= low - slack) & (rewards <= high + slack)
         return inside
 
-    def _reward_limits(self) -> tuple[float, float]:
-        """Return the declared range of rewards, wider by what rounding may add; all numbers if none is declared."""
-        if self.task.reward_range is None:
-            return -np.inf, np.inf
-        low, high = self.task.reward_range
-        slack = _REWARD_SLACK[self.kind] * (high - low)
-        return low - slack, high + slack
+    def reward_limits(self, states: Any = None, actions: Any = None) -> tuple[Any, Any]:
+        """Return the declared range of rewards, of each pair if there are such; all numbers if none is declared."""
+        if self.task.reward_bounds is not None and states is not None:
+            low, high = self.task.reward_bounds
+            return low[states, actions], high[states, actions]
+        return self.task.reward_range or (-np.inf, np.inf)
 
     def state_after_end(self, following: Any) -> Any:
         """Return the state that a terminated episode is in: the end state, or the last observation of vectors."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import ArrayLike
 
 from matrixrl.checks import (
     choice,
@@ -39,6 +40,7 @@ from matrixrl.problems.gym_tables import (
     wrapper_chain,
 )
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
+from matrixrl.problems.reward_bounds import range_tables
 from matrixrl.problems.task import checked_discount, read_start
 from matrixrl.records import FloatArray
 from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
@@ -58,7 +60,8 @@ class ProblemOptions(TypedDict, total=False):
         psi_pinv: Accept linearly dependent columns of ψ and work on their span.
         reward: (S, A) known rewards, for an environment without a transition table.
         horizon: Steps in an episode, where the environment does not declare them.
-        reward_range: Declared range of rewards, for environments that are not ours.
+        reward_range: Declared range of rewards, for environments that are not ours; of numbered states also one for
+            each pair, as in `Task`.
         measure_regret: Measure exact regret where the MDP is known, which sweeps over all states; a number k measures
             it in episodes 1, k + 1, ….
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
@@ -86,7 +89,7 @@ class ProblemOptions(TypedDict, total=False):
     psi_pinv: bool
     reward: FloatArray | None
     horizon: int | None
-    reward_range: tuple[float, float] | None
+    reward_range: tuple[ArrayLike, ArrayLike] | None
     measure_regret: bool | int
     reward_outside: str
     allowed: Any
@@ -410,6 +413,13 @@ def _compare_rewards(reward: Any, task: Task) -> None:
         fail("reward", rule, f"an array of shape {given.shape} that differs", "Leave it out.")
 
 
+def _range_of_numbered(env: gym.Env[Any, Any], options: ReadOptions) -> Any:
+    """Return the range of rewards of an environment with numbered states, which may be one for each pair."""
+    if range_tables(options.reward_range) is not None:
+        return options.reward_range
+    return declared_range(env, options.reward_range) or (0.0, 1.0)
+
+
 def _task_without_table(env: gym.Env[Any, Any], options: ReadOptions, changed_by: str | None) -> Task:
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
     states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
@@ -439,7 +449,7 @@ def _task_without_table(env: gym.Env[Any, Any], options: ReadOptions, changed_by
         n_states=n_states,
         n_actions=n_actions,
         horizon=None if options.is_endless else horizon_of(env, options.horizon),
-        reward_range=declared_range(env, options.reward_range) or (0.0, 1.0),
+        reward_range=_range_of_numbered(env, options),
         start=None if options.start is None else read_start(options.start, states),
         may_terminate=True,
         allowed=allowed,

@@ -27,6 +27,7 @@ from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.gym_tables import known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reader import options_like, read_problem
+from matrixrl.problems.reward_bounds import RewardBounds
 from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.problems.structure import Structure
 from matrixrl.problems.task import unless_numbers
@@ -98,6 +99,8 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         arrays["allowed"] = task.allowed
     if task.dynamics is not None:
         arrays |= task.dynamics.arrays()
+    if task.reward_bounds is not None:
+        arrays |= {f"reward_{side}": table for side, table in task.reward_bounds._asdict().items()}
     if task.structure is not None:
         arrays |= task.structure.arrays()
     if problem.points is not None:
@@ -268,6 +271,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         check_arrays(arrays, {})
         return saved
     optional = {"points": _TABLE, "allowed": np.empty((0, 0), dtype=np.bool_)}
+    optional |= {f"reward_{side}": _TABLE for side in RewardBounds._fields}
     wanted = {"reward": _TABLE, "start": _ROW, **_MAPS["phi", header["phi"]], **_MAPS["psi", header["psi"]]}
     if any(name in arrays for name in OutcomeTables.LIKE):
         wanted |= OutcomeTables.LIKE
@@ -298,6 +302,8 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
     )
     for name in _FLAGS:
         setattr(task, name, header[name])
+    if "reward_low" in arrays:
+        task.reward_bounds = _unpack_reward_bounds(arrays, task)
     if "outcomes" in arrays:
         task.dynamics = OutcomeTables.from_arrays(arrays, task.n_states, task.n_actions, task.reward_range)
     if "is_deterministic" in arrays:
@@ -314,6 +320,17 @@ def _unpack_task(header: dict[str, Any], arrays: Arrays) -> Task:
     if task.end_is_added and task.end_words is None:
         raise InvalidInput("an end state that was added must be the last state")
     return task
+
+
+def _unpack_reward_bounds(arrays: Arrays, task: Task) -> RewardBounds:
+    bounds = RewardBounds(arrays["reward_low"], arrays.get("reward_high", np.zeros((0, 0))))
+    low, high = task.reward_range
+    if (
+        any(side.shape != task.reward.shape for side in bounds)
+        or not ((low <= bounds.low) & (bounds.low <= bounds.high) & (bounds.high <= high)).all()
+    ):
+        raise InvalidInput("ranges of the rewards of pairs must lie in the range of all, one for each pair")
+    return bounds
 
 
 def _unpack_maps(header: dict[str, Any], arrays: Arrays, task: Task) -> tuple[Phi | FloatArray, Psi | FloatArray]:

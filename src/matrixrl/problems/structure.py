@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import fail, flag, shown
+from matrixrl.checks import fail, flag, shown, shown_element
 from matrixrl.errors import InvalidInput
 from matrixrl.records import IntArray
 
@@ -78,7 +78,11 @@ class Structure:
         for name, wrong in (("deterministic", several), ("successors", missing)):
             if wrong.any():
                 at = wrong.argmax()
-                received = f"P > 0 for next state {lists.states[at]} of state {states[at]} and action {actions[at]}"
+                class_, own = divmod(int(actions[at]), task.n_own_actions)
+                action = shown_element(own if task.actions is None else task.actions.decode(own))
+                received = f"P > 0 for next state {task.shown_state(lists.states[at])} of state "
+                received += f"{task.shown_state(states[at])} and action {action}"
+                received += f" at stage {task.stages.classes.tolist().index(class_)}" * task.is_staged
                 rule = "must agree with P" + ", where it is one of several" * (name == "deterministic")
                 fail(name, rule, received, "Correct one of them.")
 

@@ -21,12 +21,14 @@ from matrixrl.checks import (
     real_numbers,
     shaped,
     shown,
+    shown_element,
     within,
 )
 from matrixrl.display import Described
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.action_masks import read_masks, refuse_forbidden
+from matrixrl.problems.reward_bounds import RewardBounds, overall_range, range_tables
 from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.problems.structure import Structure, read_structure
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -112,6 +114,7 @@ class EpisodicTask:
         dimensions: Number of features d and d_psi that a task of functions has; zeros for other kinds.
         dynamics: Next states and rewards as known functions of an outcome; None if they are not known.
         structure: What is declared of the unknown transition probabilities; None if nothing is.
+        reward_bounds: Ranges of the rewards of single pairs; None if one range is declared for all.
     """
 
     kind: ClassVar[Kind]
@@ -122,6 +125,7 @@ class EpisodicTask:
     discount: float = 1.0
     dynamics: OutcomeTables | None = None
     structure: Structure | None = None
+    reward_bounds: RewardBounds | None = None
     start_is_declared: bool = False
     state_shape: tuple[int, ...] = ()
     dimensions: tuple[int, int] = (0, 0)
@@ -185,7 +189,8 @@ class Task(EpisodicTask, Described):
             then have these names; tables keep one row for each state, in this order.
         actions: Names of the actions, likewise.
         reward_range: Lower and upper bound (low, high) of the rewards. The algorithms use the unit reward
-            (r - low) / (high - low) in [0, 1].
+            (r - low) / (high - low) in [0, 1]. Either may be a table (S, A), or (H, S, A): if rewards are a known table
+            plus a part in [0, 0.1] that is to be learned, give ``(known, known + 0.1)`` and no `reward`.
         start: First state of an episode, by its name if states have names, or the distribution (S,) of first states;
             stored as a distribution. If it is left out, the distribution of first states is not known, and certificates
             estimate it from the episodes.
@@ -250,7 +255,7 @@ class Task(EpisodicTask, Described):
         n_actions: int | None = None,
         states: Any = None,
         actions: Any = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        reward_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
         start: Any = None,
         end_state: Any = None,
         may_terminate: bool = False,
@@ -262,7 +267,10 @@ class Task(EpisodicTask, Described):
         deterministic: bool = False,
         successors: Any = None,
     ) -> None:
-        self.reward_range: tuple[float, float] = checked_range(reward_range)
+        ranges = range_tables(reward_range)
+        self.reward_range: tuple[float, float] = checked_range(
+            reward_range if ranges is None else overall_range(ranges)
+        )
         low, high = self.reward_range
         self.knows_reward = reward is not None
         named = {"states": states, "actions": actions}
@@ -277,7 +285,8 @@ class Task(EpisodicTask, Described):
         given = real_numbers(reward)
         if given.ndim not in (2, 3):
             given = _rewards_within("reward", reward, low, high)
-        if given.ndim == 3 and stage_dependent is None:
+        by_stage = given.ndim == 3 or (ranges is not None and 3 in (ranges[0].ndim, ranges[1].ndim))
+        if by_stage and stage_dependent is None:
             stage_dependent = True
         _check_counts(given.shape[-2:], n_states, n_actions)
         _check_names(given.shape[-2:], codecs)
@@ -302,6 +311,11 @@ class Task(EpisodicTask, Described):
             parts.append(_rewards_within(name, one, low, high))
         self.reward = np.concatenate(parts, axis=1)
         self.n_actions = stages.n_inner
+        self.reward_bounds = None
+        if ranges is not None:
+            self.reward_bounds = RewardBounds.read(ranges, stages, len(self.reward), self.unused, end_state)
+            if self.knows_reward:
+                self.reward_bounds.check(self.reward, self.unused)
         self.start_is_declared = start is not None
         self.start = sure_start(0, self.n_states) if start is None else read_start(start, numbers)
         self.end_state = None
@@ -311,11 +325,14 @@ class Task(EpisodicTask, Described):
                 fail("end_state", "must be left out if the end state is added", end_state, "Pass one of the two.")
             end_state = self.n_states
             self.reward = np.vstack([self.reward, np.zeros((1, self.n_actions))])
+            self.reward_bounds = None if self.reward_bounds is None else self.reward_bounds.with_end()
             if self.allowed is not None:
                 self.allowed = np.vstack([self.allowed, np.ones((1, self.n_actions), dtype=np.bool_)])
             self.start = np.append(self.start, 0.0)
         if end_state is not None:
             self.end_state = end_state
+            if self.reward_bounds is not None:  # the end state has a range of its own, 0
+                low, high = self.reward_range = min(low, 0.0), max(high, 0.0)
             if not low <= 0.0 <= high:
                 rule = "must contain 0 if episodes can end early (the reward of the end state is 0)"
                 fail("reward_range", rule, self.reward_range, "Declare a range that contains 0.")
@@ -388,8 +405,9 @@ class Task(EpisodicTask, Described):
         low, high = self.reward_range
         starts = np.flatnonzero(self.start)
         first: object = self.shown_state(starts[0]) if len(starts) == 1 else f"one of {len(starts):,}, at random"
+        each = "" if self.reward_bounds is None else ", with a range for each pair"
         facts: dict[str, object] = {
-            "rewards": f"{low:g} to {high:g}" + ("" if self.knows_reward else ", to be learned"),
+            "rewards": f"{low:g} to {high:g}{each}" + ("" if self.knows_reward else ", to be learned"),
             "first state": first if self.start_is_declared else "not declared",
         }
         if self.end_state is not None:
@@ -404,7 +422,7 @@ class Task(EpisodicTask, Described):
         """Return a state as users have it, for messages; an end state that is not observed has its number only."""
         number = int(state)
         is_named = self.states is not None and number < self.states.size
-        return shown(self.states.decode(number) if is_named else number)  # type: ignore[union-attr]
+        return shown_element(self.states.decode(number) if is_named else number)  # type: ignore[union-attr]
 
     @property
     def end_words(self) -> str | None:
@@ -474,6 +492,8 @@ class Task(EpisodicTask, Described):
         changed._check_end_of_stages()
         changed.reward = np.tile(self.reward, (1, stages.n_classes))
         changed.allowed = None if self.allowed is None else np.tile(self.allowed, (1, stages.n_classes))
+        if self.reward_bounds is not None:
+            changed.reward_bounds = self.reward_bounds.repeated(stages.n_classes)
         changed.features = changed.covering(self.features)
         if self.structure is not None:
             changed.structure = self.structure.repeated(stages.n_classes, self.reward.size * self.n_states)
@@ -494,6 +514,18 @@ class Task(EpisodicTask, Described):
         """Expected rewards (S, A) mapped to [0, 1]."""
         mapped: FloatArray = (self.reward - self.reward_range[0]) / self.unit
         return mapped
+
+    @property
+    def mean_parts(self) -> FloatArray:
+        """Means of what agents learn of rewards that they do not know, (S, A): unit rewards, or the parts of them."""
+        if self.reward_bounds is None:
+            return self.unit_reward
+        return self.reward_bounds.parts(self.reward, *np.indices(self.reward.shape))
+
+    @property
+    def unit_reward_bounds(self) -> RewardBounds | None:
+        """Ranges of the rewards of single pairs, mapped to [0, 1]; None if one range is declared for all."""
+        return None if self.reward_bounds is None else self.reward_bounds.in_unit(self.reward_range[0], self.unit)
 
     @property
     def steps_weight(self) -> float:

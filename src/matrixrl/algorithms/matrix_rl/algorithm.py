@@ -177,6 +177,7 @@ class UCMatrixRL(FiniteAlgorithm):
             choices=task.choices,
             dynamics=self._unit_dynamics(),
             structure=task.structure,
+            reward_bounds=task.unit_reward_bounds,
         )
         self.model = self._set.make_model(context)
         if chosen.optimism_budget > 0.0:
@@ -221,7 +222,7 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
-        unit, pairs = self.to_unit(steps.rewards), self._phi.pairs(steps.states, steps.actions)
+        unit, pairs = self._learned_rewards(steps), self._phi.pairs(steps.states, steps.actions)
         if self.budget is not None and isinstance(self._played, BudgetPlan):
             self.budget.settle(self._played, steps, self._charging_bounds)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
@@ -231,6 +232,13 @@ class UCMatrixRL(FiniteAlgorithm):
         for model in self._models:
             model.update(pairs, following, unit, weights)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
+
+    def _learned_rewards(self, steps: Steps) -> FloatArray:
+        """Return what is learned of the rewards of steps: unit rewards, or the parts of them that are not known."""
+        bounds = self.task.reward_bounds
+        if bounds is None or self.settings.known_reward:
+            return self.to_unit(steps.rewards)
+        return bounds.parts(steps.rewards, steps.states, steps.actions)
 
     def _recall(self, plan: Plan) -> None:
         """Take note of the plan that the steps to learn from were played with."""

@@ -138,12 +138,16 @@ class MatrixRLClaims(Claims):
         structure = ""
         if isinstance(self._model, CountModel) and self._model.declared is not None:
             structure = f"the problem is as declared ({self._algorithm.problem.task.structure.words}); "
+        laws = "P(s'|s,a) = φᵀM*ψ(s') for some M*"
+        if isinstance(self._model, CountModel) and self._model.n_rows < self._model.groups.size:
+            laws = "the pairs of a group, those with one feature φ, share their transition probabilities"
         rewards = "" if not self._algorithm.settings.known_reward else "the given rewards are the expected ones; "
         if self._model.confidence.watches_rewards:
-            rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
+            each = " by the range of their pair" * (self._algorithm.problem.task.reward_bounds is not None)
+            rewards = f"learned rewards, mapped to [0, 1]{each}, have the mean φᵀθ* for some θ*; "
         return (
-            f"with probability {confidence(self.delta)}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some "
-            f"M*; {structure}{rewards}{_ORDER}"
+            f"with probability {confidence(self.delta)}, for all episodes at once, if {laws}; "
+            f"{structure}{rewards}{_ORDER}"
         )
 
     @property
@@ -168,7 +172,7 @@ class MatrixRLClaims(Claims):
             else:
                 if isinstance(self._model, CountModel):  # which relies on what follows from φ and ψ, not on all of it
                     features = Features(features.phi, self._model.psi)
-                reward = mdp.task.unit_reward if self._model.confidence.watches_rewards else None
+                reward = mdp.task.mean_parts if self._model.confidence.watches_rewards else None
                 self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
         return self._refutation[0]
 

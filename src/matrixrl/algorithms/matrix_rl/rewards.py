@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import shown
+from matrixrl.checks import shown_element
 from matrixrl.core import Clock
 from matrixrl.core.models import Model
 from matrixrl.core.rewards import N_BETS, log_bets, log_evidence, rewards_misfit
@@ -107,9 +107,10 @@ class GivenRewards:
         action, state = divmod(pair, self._task.n_states)
         visits, paid = self._data[self._rows[b * self._n_pairs + pair], :2].tolist()
         mean = self._task.reward_range[0] + self._task.unit * paid / visits
+        shown_action = shown_element(self._problem.env_action(action))
         return (
             f"the given rewards are refuted: pair (state {self._problem.shown_state(state)}, action "
-            f"{shown(self._problem.env_action(action))}) was given {self._task.reward[state, action]:.6g} and earned "
+            f"{shown_action}) was given {self._task.reward[state, action]:.6g} and earned "
             f"{mean:.6g} on average in {visits:.0f} visit{'s' * (visits > 1)} (or a δ event)"
         )
 

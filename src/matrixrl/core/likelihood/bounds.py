@@ -70,6 +70,8 @@ class LikelihoodBounds(ValueBounds):
         empty: (B,) Number of groups whose pairs cannot share a law (misspecification alarm), and one more if data
             refuted what is declared.
         successors: Declared possible next states of each group; None if all are possible.
+        learned_part: (A, S) Smallest unit reward of each pair, and (K,) width of what is learned of those of a group;
+            None if all is learned.
     """
 
     psi: Psi
@@ -85,6 +87,7 @@ class LikelihoodBounds(ValueBounds):
     joint: JointLaw | None
     empty: IntArray
     successors: SuccessorLists | None = None
+    learned_part: tuple[FloatArray, FloatArray] | None = None
     is_normalised = True  # bounds are means of values, so they are inside the range of the values
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
@@ -97,12 +100,21 @@ class LikelihoodBounds(ValueBounds):
         epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
         q: FloatArray = self._means(self.seen, values, epsilon, sign, top)[:, self.groups] + reward
         if sign > 0 and self.joint is not None:  # the mean of r + V
-            joint = self.joint
+            np.minimum(q, self._joint_means(self.joint, values), out=q)
+        return q
+
+    def _joint_means(self, joint: JointLaw, values: FloatArray) -> FloatArray:
+        """Return the largest means of r + V under the joint laws: (B, A, S)."""
+        if self.learned_part is None:
             totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
             np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
-            both = self._means(joint.seen, totals, joint.epsilon, 1.0, joint.top)
-            np.minimum(q, both[:, self.groups], out=q)
-        return q
+            return self._means(joint.seen, totals, joint.epsilon, 1.0, joint.top)[:, self.groups]
+        (least, widths), seen = self.learned_part, joint.seen
+        replica, row = (array[seen.places] for array in np.divmod(seen.ids, self.n_groups))
+        outcomes, level = np.divmod(seen.outcomes, joint.levels.shape[1])
+        totals = values[replica, outcomes] + widths[row] * joint.levels[replica, level]
+        ends = self._extremes(values, 1.0) + np.tile(widths, self.n_replicas)
+        return self._extreme_means(seen, totals, ends, joint.epsilon, 1.0, joint.top)[:, self.groups] + least
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
@@ -117,8 +129,8 @@ class LikelihoodBounds(ValueBounds):
         return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
 
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
-        """Return the compiled backup, which knows lists of next states; None for latent ones or declared successors."""
-        if not isinstance(self.psi, OneHotPsi) or self.successors is not None:
+        """Return the compiled backup, which knows lists of next states; None for latent ones or what is declared."""
+        if not isinstance(self.psi, OneHotPsi) or self.successors is not None or self.learned_part is not None:
             return None
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
@@ -168,16 +180,26 @@ class LikelihoodBounds(ValueBounds):
         self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None
     ) -> FloatArray:
         """Return the extreme means of values (B, n outcomes) of all groups (B, K): the extreme value without data."""
-        extreme, replica = np.maximum if sign > 0 else np.minimum, seen.ids // self.n_groups
-        entries = values[replica[seen.places], seen.outcomes]
+        entries = values[(seen.ids // self.n_groups)[seen.places], seen.outcomes]
+        return self._extreme_means(seen, entries, self._extremes(values, sign), epsilon, sign, top)
+
+    def _extremes(self, values: FloatArray, sign: float) -> FloatArray:
+        """Return the extreme possible value of every group: (B·K,)."""
+        extreme = np.maximum if sign > 0 else np.minimum
         if self.successors is None:
-            bounds = np.repeat(extreme.reduce(values, axis=1), self.n_groups)
-            ends = bounds[seen.ids]
-        else:  # of the levels of rewards the extreme one; data outside, which raise the alarm, count
-            of_states = extreme.reduce(values.reshape(self.n_replicas, self.psi.d_psi, -1), axis=2)
-            bounds = extreme.reduceat(of_states[:, self.successors.states], self.successors.firsts, axis=1).ravel()
-            ends = bounds[seen.ids]
-            ends = extreme(ends, extreme.reduceat(entries, seen.firsts)) if len(ends) else ends
+            return np.repeat(extreme.reduce(values, axis=1), self.n_groups)
+        # over the levels of rewards
+        of_states = extreme.reduce(values.reshape(self.n_replicas, self.psi.d_psi, -1), axis=2)
+        return extreme.reduceat(of_states[:, self.successors.states], self.successors.firsts, axis=1).ravel()
+
+    def _extreme_means(
+        self, seen: SeenRows, entries: FloatArray, bounds: FloatArray, epsilon: FloatArray, sign: float, top: Any
+    ) -> FloatArray:
+        """Return the extreme means of the values of seen outcomes, in place of the extreme values (B·K,): (B, K)."""
+        ends = bounds[seen.ids]
+        if self.successors is not None and len(ends):  # data outside, which raise the alarm, count
+            extreme = np.maximum if sign > 0 else np.minimum
+            ends = extreme(ends, extreme.reduceat(entries, seen.firsts))
         bounds[seen.ids] = extreme_means(seen, entries, ends, epsilon, sign, top)
         return bounds.reshape(self.n_replicas, self.n_groups)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
 from matrixrl.features import AllowedPart, Features
 from matrixrl.problems import OutcomeTables, Structure
+from matrixrl.problems.reward_bounds import RewardBounds
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Model", "ModelContext"]
@@ -38,6 +40,7 @@ class ModelContext:
         choices: (H, 2) Actions that each stage has, as in `Frame`.
         dynamics: Known dynamics, with rewards mapped to [0, 1]; None if next states are drawn from unknown laws.
         structure: What is declared of the unknown laws; None if nothing is.
+        reward_bounds: (S, A) Smallest and largest unit reward of each pair; None if one range is declared for all.
     """
 
     features: Features
@@ -54,6 +57,18 @@ class ModelContext:
     choices: IntArray
     dynamics: OutcomeTables | None = None
     structure: Structure | None = None
+    reward_bounds: RewardBounds | None = None
+
+    @cached_property
+    def learned_part(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest unit rewards and the widths of what is learned of them, (A, S) each; None if all is learned.
+
+        A unit reward is the smallest one plus the width times a learned part in [0, 1].
+        """
+        if self.reward_bounds is None or self.known_reward:
+            return None
+        low, high = (np.ascontiguousarray(side.T) for side in self.reward_bounds)
+        return low, high - low
 
 
 def steps_at_once(numbers_per_step: int) -> int:
@@ -94,7 +109,7 @@ class Model(ABC):
         Args:
             pairs: Numbers a·S + s of the visited pairs.
             next_states: Next states.
-            rewards: Unit rewards.
+            rewards: Unit rewards, or the learned parts of them in [0, 1].
             weights: 1 for a step that was taken, else 0.
         """
 

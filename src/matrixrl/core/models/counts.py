@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from matrixrl.linalg import OutcomeCounts, RewardLevels, SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["CountModel", "RowMemo"]
+
+_SAME_WIDTH = 1e-9  # difference of the widths of ranges of unit rewards that is rounding
 
 
 class RowMemo:
@@ -183,10 +186,12 @@ class CountModel(Model):
         if known_reward and targeted is not None:
             upper = np.minimum(upper, targeted)
         most = least = self.context.unit_reward
-        law = None
+        law, learned = None, self._learned_part
         if not known_reward:
             log_rewards = None if is_tuned else confidence.log_events(parts.rewards, shares)
             most, least = (side[:, self.groups] for side in self._bounded_rewards(log_rewards, scale))
+            if learned is not None:
+                most, least = (learned[0] + learned[1][self.groups] * side for side in (most, least))
             if targeted is not None and self.joint is not None:
                 law = JointLaw(self.joint.seen, self.levels.values, targeted, top, is_less=is_tuned)
         return LikelihoodBounds(
@@ -203,7 +208,24 @@ class CountModel(Model):
             joint=law,
             empty=contradicted,
             successors=None if self.declared is None else self.declared.successors,
+            learned_part=learned,
         )
+
+    @cached_property
+    def _learned_part(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest unit rewards (A, S), and the width of what is learned of the rewards of each group (K,)."""
+        if self.context.learned_part is None:
+            return None
+        least, width = self.context.learned_part
+        widths, now = np.zeros(self.n_rows), self.context
+        used = np.ones(width.shape, dtype=np.bool_) if now.allowed is None else now.allowed.copy()
+        if now.end_state is not None:
+            used[:, now.end_state] = False
+        np.maximum.at(widths, self.groups[used], width[used])
+        if np.abs(widths[self.groups] - width)[used].max(initial=0.0) > _SAME_WIDTH:
+            rule = "must be equally wide for all pairs of one feature, as they share what is learned"
+            fail("reward_range", rule, "different widths", "Split the feature.")
+        return least, widths
 
     @property
     def excess(self) -> FloatArray:

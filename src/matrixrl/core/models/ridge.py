@@ -113,6 +113,7 @@ class RidgeModel(Model):
                 clock,
                 reward=now.unit_reward,
                 reward_moment=self.reward_moment,
+                learned_part=now.learned_part,
                 level=level,
                 allowed=now.allowed,
             )

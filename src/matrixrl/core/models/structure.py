@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import fail, shown
+from matrixrl.checks import fail, shown_element
 from matrixrl.core.likelihood.bounds import SuccessorLists
 from matrixrl.core.models.base import ModelContext
 from matrixrl.errors import InvalidInput
@@ -45,6 +45,7 @@ class DeclaredLaws:
             fail("psi", rule, "parallel rows of some states", "Leave out one of them.")
         self.deterministic, self._groups, self._n_states = structure.deterministic, groups, psi.n_states
         self._learns_reward, self._codes = not context.known_reward, structure.codes
+        self._part, self._n_own = context.learned_part, int(np.diff(context.choices[0])[0])
         self.successors = self._lists(context.allowed) if len(structure.codes) else None
         self.refuted = np.full((context.n_replicas, 4), -1.0)
 
@@ -58,6 +59,7 @@ class DeclaredLaws:
         missing = np.setdiff1d(np.flatnonzero(n_pairs), shared // n)
         if len(missing):
             a, s = np.argwhere(self._groups == missing[0])[0].tolist()
+            a %= self._n_own
             rule = "must have a next state that all pairs of one feature share, as they have one law"
             fail("successors", rule, f"none for those of state {s} and action {a}", "Split the feature.")
         numbers = np.arange(groups.max() + 1)
@@ -83,7 +85,10 @@ class DeclaredLaws:
             found.append((_SECOND_STATE, first < last, seen.outcomes[first], seen.outcomes[last]))
             mean = model.reward_sums.ravel()[ids] / seen.totals[place]
             distance = np.abs(rewards - mean) * self._learns_reward
-            found.append((_SECOND_REWARD, distance * (distance > _SAME_REWARD), rewards, mean))
+            both = [rewards, mean]
+            if self._part is not None:
+                both = [self._part[0].ravel()[pairs] + self._part[1].ravel()[pairs] * one for one in both]
+            found.append((_SECOND_REWARD, distance * (distance > _SAME_REWARD), *both))
         for kind, differs, one, other in found:
             for b in np.flatnonzero((differs * taken).any(axis=1) & ~self.is_refuted).tolist():
                 t = int((differs * taken)[b].argmax())
@@ -96,7 +101,7 @@ class DeclaredLaws:
             return None
         pair, kind, *both = self.refuted[self.is_refuted][0].tolist()
         action, state = divmod(int(pair), self._n_states)
-        name = f"pair (state {problem.shown_state(state)}, action {shown(problem.env_action(action))})"
+        name = f"pair (state {problem.shown_state(state)}, action {shown_element(problem.env_action(action))})"
         if kind == _SECOND_REWARD:
             one, mean = (f"{problem.finite_task.reward_range[0] + problem.task.unit * r:.6g}" for r in both)
             return f"deterministic=True is refuted: {name} earned {one}, and {mean} on average"

@@ -111,7 +111,9 @@ class LikelihoodConfidence:
         self._claim, self._has_own_radius = chosen.guarantee, type(chosen).excess is not LikelihoodSet.excess
         self.horizon, self.delta, self.exploration = context.horizon, context.delta, context.exploration
         self.known_reward, self._choices = context.known_reward, context.choices
-        self._reward = context.unit_reward if context.known_reward else None
+        learned = context.learned_part
+        self._reward = context.unit_reward if context.known_reward else None if learned is None else learned[0]
+        self._reward_width = 1.0 if learned is None else float(learned[1].max())
         self._is_unknown = is_unknown = context.part.mask().reshape(groups.shape)
         self._of_allowed = np.where(is_unknown, groups, -1)
         if context.end_state is not None:
@@ -125,8 +127,8 @@ class LikelihoodConfidence:
     def n_targets(self) -> tuple[int, int]:
         """Numbers of pairs of a group and a function that β₁ holds for: of one optimal policy, and of all actions.
 
-        At a stage a policy uses at most one group for all states that are alike in groups and known rewards. The
-        functions are V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned.
+        At a stage a policy uses at most one group for all states that are alike in groups and in what is known of
+        rewards. The functions are V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned.
         """
         stages, times = np.unique(self._choices[: self.horizon - self.known_reward], axis=0, return_counts=True)
         optimal = every = 0
@@ -215,7 +217,7 @@ class LikelihoodConfidence:
         root, each = horizon * math.sqrt(beta), float(horizon)
         if not self.known_reward:
             of_reward = self.log_events(self.parts.rewards) + float(log_bet_gain(steps))
-            root, each = root + math.sqrt(of_reward), each + 1.0
+            root, each = root + self._reward_width * math.sqrt(of_reward), each + self._reward_width
         first = (2.0 + delay) * horizon * k * each  # visits that a plan with fewer than H of them does not know of
         known = 2.0 if delay == 0 else 3.0  # at the j-th visit of a group, data of at least j/known visits were there
         later = 2.0 * math.sqrt(2.0 * known) * self.exploration * root * math.sqrt((1.0 + switch_growth) * k * steps)

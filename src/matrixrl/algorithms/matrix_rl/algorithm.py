@@ -242,7 +242,7 @@ class UCMatrixRL(FiniteAlgorithm):
             self._account = self.loss_budget.settled(self._account, self._played, steps)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
         following, weights = steps.next_states, steps.weights
-        if steps.outcomes is not None:  # they were reported or found where the steps were observed
+        if steps.outcomes is not None and self.task.dynamics is not None:  # they were reported or found where the steps were observed
             following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
             model.update(pairs, following, unit, weights)

@@ -113,11 +113,55 @@ def learn(names: Sequence[str], runs: int, n_episodes: int) -> None:
             print(f"  {budget!s:>8}  {shown}   worst loss {loss:.4g}  {time.perf_counter() - began:.0f} s", flush=True)
 
 
+def random_problem(seed: int) -> tuple[Any, np.ndarray]:
+    """Return a random MDP of three states, three actions and three steps, and its best policy as incumbent (H, S)."""
+    mdp = tabular(n_states=3, n_actions=3, horizon=3, seed=seed).mdp
+    return mdp, matrixrl.solve(mdp).policy
+
+
+def broken(problem: Any, mdp: Any, incumbent: Any, budget: float | str, seeds: Any, n: int, **settings: Any) -> np.ndarray:
+    """Return, for each run, the largest excess of the loss over what is allowed, by exact values."""
+    table = np.asarray(incumbent)
+    table = np.tile(table, (mdp.horizon, 1)) if table.ndim == 1 else table
+    base = float(matrixrl.evaluate(mdp, table)[0] @ mdp.task.start)
+    given = {"incumbent": table, "loss_budget": budget, "n_episodes": n, "compiled": False, **settings}
+    result = matrixrl.run_seeds(problem, seeds=list(seeds), **given)
+    lost = (base - matrixrl.solve(mdp).start_value + result.regret).cumsum(axis=1)
+    allowed = budget
+    if isinstance(budget, str):
+        allowed = float(budget.removesuffix("%")) / 100.0 * base * np.arange(1, n + 1)
+    return (lost - allowed).max(axis=1)
+
+
+def violations(names: Sequence[str], runs: int, n_episodes: int) -> None:
+    """Print in how many runs the loss ever exceeded what is allowed."""
+    every = problems()
+    for name in names:
+        for budget in ("5 %", 50.0) if name in every else (0.02, 0.2):
+            for delta in (0.05,) if name in every else (0.5, 0.05):
+                began = time.perf_counter()
+                if name in every:
+                    problem, mdp, incumbent, settings = every[name]
+                    seeds = range(FIRST_SEED, FIRST_SEED + runs)
+                    excess = broken(problem, mdp, incumbent, budget, seeds, n_episodes, delta=delta, **settings)
+                else:
+                    found = []
+                    for k in range(runs // 20):
+                        mdp, incumbent = random_problem(FIRST_SEED + k)
+                        seeds = range(20 * k, 20 * k + 20)
+                        known = {"known_reward": False, "optimism_budget": 3.0}
+                        found.append(broken(mdp, mdp, incumbent, budget, seeds, n_episodes, delta=delta, **known))
+                    excess = np.concatenate(found)
+                words = f"{int((excess > 1e-9).sum())} of {len(excess)} runs of {n_episodes} episodes"
+                least = f"nearest to the limit {excess.max():.3g}"
+                print(f"{name}, budget {budget}, δ {delta}: {words}, {least}, {time.perf_counter() - began:.0f} s", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["learn"])
+    parser.add_argument("what", choices=["learn", "violations"])
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=1000)
     chosen = parser.parse_args()
-    learn(chosen.names, chosen.runs, chosen.episodes)
+    {"learn": learn, "violations": violations}[chosen.what](chosen.names, chosen.runs, chosen.episodes)

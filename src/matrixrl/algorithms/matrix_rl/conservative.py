@@ -27,8 +27,6 @@ INCUMBENT, PART, OWN = range(3)
 
 _MOST_TRIED = 32  # policies of each replica whose bounds are computed again as data come in
 
-_REVISED = 4  # of them at each plan, those that owe most
-
 
 @dataclass(frozen=True)
 class ConservativePlan(BudgetPlan):
@@ -237,7 +235,15 @@ class LossBudget:
         belief = algorithm.certifier._bounds()
         ceiling = algorithm._greedy(belief).values
         new = np.flatnonzero(is_new).tolist()
-        account = self._revised(account, belief, ceiling, new)
+        dearest = self.incumbent.copy()
+        for b in new:
+            owing = [one for one in account.tried[b] if one.worth < 0.0 and algorithm.frame.permits(one.table)]
+            if owing:
+                dearest[b] = min(owing, key=lambda one: one.worth).table
+        if (dearest != self.incumbent).any():
+            again, _ = self._differences(belief, dearest, ceiling)
+            for b in new:
+                account = account.revised(b, dearest[b], float(self._at_start(again[:, 0])[b]))
         apart, of_incumbent = self._differences(belief, plan.policy, ceiling)
         own = self._at_start(apart[:, 0])
         for b in new:
@@ -262,21 +268,6 @@ class LossBudget:
                 np.where(is_new, made.has_part, before.has_part),
             )
         return account._replace(offer=made)
-
-    def _revised(self, account: Account, belief: ValueBounds, ceiling: FloatArray, new: list[int]) -> Account:
-        """Return the account of some replicas with today's bounds on the policies that owe most."""
-        owing: list[list[IntArray]] = [[] for _ in account.tried]
-        for b in new:
-            found = [one for one in account.tried[b] if one.worth < 0.0 and self._algorithm.frame.permits(one.table)]
-            owing[b] = [one.table for one in sorted(found, key=lambda one: one.worth)[:_REVISED]]
-        for k in range(max(map(len, owing))):
-            tables = self.incumbent.copy()
-            for b in new:
-                tables[b] = owing[b][k] if k < len(owing[b]) else tables[b]
-            lower = self._at_start(self._differences(belief, tables, ceiling)[0][:, 0])
-            for b in new:
-                account = account.revised(b, tables[b], float(lower[b]))
-        return account
 
     def _differences(
         self, belief: ValueBounds, policy: IntArray, ceiling: FloatArray

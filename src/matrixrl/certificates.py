@@ -8,7 +8,7 @@ from typing import Any
 from matrixrl.display import confidence, html_table, in_digits, printable
 from matrixrl.records import Bounds, Guarantee
 
-__all__ = ["Certificate", "Comparison", "PolicyCertificate", "LossBound", "RegretBound", "RegretCertificate"]
+__all__ = ["Certificate", "Comparison", "LossBound", "PolicyCertificate", "RegretBound", "RegretCertificate"]
 
 
 class _Estimated:
@@ -315,8 +315,10 @@ class LossBound:
         return self.n_incumbent + self.n_part + self.n_own
 
     def __repr__(self) -> str:
-        amount = f"lost at most {in_digits(self.upper)}" if self.upper > 0.0 else f"gained at least {in_digits(-self.upper)}"
-        amount = "lost nothing" if self.upper == 0.0 else amount
+        amount = "lost nothing"
+        if self.upper:
+            words = "lost at most" if self.upper > 0.0 else "gained at least"
+            amount = f"{words} {in_digits(abs(self.upper))}"
         what = (
             f"{self.n_episodes:,} episodes {amount} against the incumbent, of {in_digits(self.allowed)} allowed; "
             f"{self.n_incumbent:,} played the incumbent, {self.n_part:,} a part of the agent's policy, "

@@ -206,7 +206,8 @@ def loss_bound(self: Agent) -> LossBound:
     account = rule.account
     claim = certificate_claim(self, False, named=True) and Guarantee.unless(rule.forbidden)
     kinds, allowed = account.kinds[0].tolist(), float(rule.allowed(account, more=0)[0])
-    return LossBound(0.0 - float(account.worth[0]), allowed, *kinds, self._algorithm.claims.delta, claim)
+    lost, (n_incumbent, n_part, n_own) = 0.0 - float(account.worth[0]), kinds
+    return LossBound(lost, allowed, n_incumbent, n_part, n_own, self._algorithm.claims.delta, claim)
 
 
 def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:

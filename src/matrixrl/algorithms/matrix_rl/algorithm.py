@@ -14,8 +14,8 @@ from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
-from matrixrl.algorithms.matrix_rl.conservative import OWN, ConservativePlan, LossBudget
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
+from matrixrl.algorithms.matrix_rl.conservative import OWN, ConservativePlan, LossBudget
 from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
@@ -84,8 +84,7 @@ class UCMatrixRL(FiniteAlgorithm):
         model: The data, and the bounds that follow from them.
         budget: The rule that chooses between the optimistic plan and the tuned one; None if the optimistic one is
             always played.
-        loss_budget: The rule that plays an incumbent where the agent's own plan could cost too much; None if there is no
-            incumbent.
+        loss_budget: The rule that plays an incumbent where the agent's own plan could cost too much; None without one.
 
     >>> from matrixrl.problems import tabular
     >>> algorithm = UCMatrixRL(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
@@ -196,7 +195,7 @@ class UCMatrixRL(FiniteAlgorithm):
             if not isinstance(self.model, CountModel):
                 tuned = MatrixRLSettings.resolve({"preset": "tuned", "set": "normalised"}).make_set()
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
-        if chosen.incumbent is not None:
+        if chosen.incumbent is not None and chosen.loss_budget is not None:
             given = read_actions("incumbent", chosen.incumbent, _policy_space(self.problem))
             table = self.masks.read_policy("incumbent", given)
             self.loss_budget = LossBudget(self, table, chosen.loss_budget)
@@ -242,7 +241,7 @@ class UCMatrixRL(FiniteAlgorithm):
             self._account = self.loss_budget.settled(self._account, self._played, steps)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
         following, weights = steps.next_states, steps.weights
-        if steps.outcomes is not None and self.task.dynamics is not None:  # they were reported or found where the steps were observed
+        if steps.outcomes is not None and self.task.dynamics is not None:  # reported or found with the step
             following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
             model.update(pairs, following, unit, weights)

@@ -6,7 +6,7 @@ The rule and its proof are in docs/proofs.md, section 12.1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -105,7 +105,8 @@ class Account(NamedTuple):
     @property
     def worth(self) -> FloatArray:
         """Lower bounds on Σ (V^π − V^μ) over all episodes that were begun: (B,)."""
-        return self.settled + np.array([sum((one.worth for one in kept), 0.0) for kept in self.tried])
+        total: FloatArray = self.settled + [sum((one.worth for one in kept), 0.0) for kept in self.tried]
+        return total
 
     def begun(self, b: int, table: IntArray, lower: float) -> Account:
         """Return the account after one more episode of replica b was begun with a policy."""
@@ -254,9 +255,8 @@ class LossBudget:
         stage, of_part = self._part(belief, apart, self._head(account), own)
         after = np.arange(plan.policy.shape[1]) >= stage[:, None]
         part = np.where(after[:, :, None], plan.policy, self.incumbent).astype(self.incumbent.dtype)
-        made = Offer(
-            algorithm.n_plans.copy(), plan.policy, part, np.stack([of_part, own], axis=1), after.any(axis=1)
-        )
+        differs = (part != self.incumbent).any(axis=(1, 2))
+        made = Offer(algorithm.n_plans.copy(), plan.policy, part, np.stack([of_part, own], axis=1), differs)
         before = account.offer
         if before is not None and not is_new.all():
             tables = is_new[:, None, None]
@@ -265,13 +265,11 @@ class LossBudget:
                 np.where(tables, made.policy, before.policy),
                 np.where(tables, made.part, before.part),
                 np.where(is_new[:, None], made.lower, before.lower),
-                np.where(is_new, made.has_part, before.has_part),
+                np.asarray(np.where(is_new, made.has_part, before.has_part)),
             )
         return account._replace(offer=made)
 
-    def _differences(
-        self, belief: ValueBounds, policy: IntArray, ceiling: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _differences(self, belief: ValueBounds, policy: IntArray, ceiling: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower bounds on V^π − V^μ and on V^μ, each (B, H+1, S), in unit reward."""
         found = policy_bounds(belief, policy, self.incumbent, self._algorithm.frame, ceiling=ceiling)
         return found.lower[2], found.lower[1]
@@ -298,7 +296,7 @@ class LossBudget:
         return paid, lower
 
     def _before(self, belief: ValueBounds, apart: FloatArray, stage: IntArray) -> FloatArray:
-        """Return lower bounds (B, S) at the first stage on what is `apart` from a stage (B,) on, after the incumbent."""
+        """Return lower bounds (B, S) at the first stage on what is `apart` from a stage (B,) on."""
         frame, last = self._algorithm.frame, int(stage.max())
         values = apart[:, last].copy()
         for h in reversed(range(last)):
@@ -339,7 +337,7 @@ class LossBudget:
         """Return the account as named arrays, for saving."""
         account, offer = self.account, self.account.offer
         rows = [(b, one) for b, kept in enumerate(account.tried) for one in kept]
-        none, n = self.incumbent[:0], len(self.incumbent)
+        none = self.incumbent[:0]
         return {
             "loss_tables": np.stack([one.table for _, one in rows]) if rows else none,
             "loss_replicas": np.array([b for b, _ in rows], dtype=np.int64),
@@ -354,9 +352,7 @@ class LossBudget:
             "loss_offer_policy": none if offer is None else offer.policy,
             "loss_offer_part": none if offer is None else offer.part,
             "loss_offer_lower": np.zeros((0, 2)) if offer is None else offer.lower,
-            "loss_offer_has_part": np.zeros(0 if offer is None else n, dtype=np.bool_)
-            if offer is None
-            else offer.has_part,
+            "loss_offer_has_part": np.zeros(0, dtype=np.bool_) if offer is None else offer.has_part,
         }
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -382,7 +378,7 @@ class LossBudget:
         if not fits:
             raise InvalidInput("the account of the loss budget must have one entry for each policy that was tried")
         tried: list[list[Tried]] = [[] for _ in range(n)]
-        for b, table, lower, begun, finished in zip(*(own[name] for name in ("replicas", *names[:1], *names[2:])), strict=True):
+        for table, b, lower, begun, finished in zip(*(own[name] for name in names), strict=True):
             tried[b].append(Tried(table.copy(), float(lower), int(begun), int(finished)))
         offer = None
         if offered == {n}:

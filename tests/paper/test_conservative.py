@@ -49,9 +49,10 @@ def differences(agent, policies):
 
 
 def daring(p, **given):
-    """Return an agent whose first plan is the bet; without data, ties are broken at random."""
-    agents = (MatrixRL(bet(p, horizon=4), incumbent=[0] * 4, seed=seed, **given) for seed in range(50))
-    return next(agent for agent in agents if agent.algorithm.plan().policy[0, 0, 0] == 1)
+    """Return an agent that knows the incumbent so well that its own plan is the bet, of which it knows nothing."""
+    agent = MatrixRL(bet(p, horizon=4), incumbent=[0] * 4, preset="optimistic", seed=0, **given)
+    agent.learn(20, policy=[0] * 4)
+    return agent
 
 
 def begin(agent):
@@ -71,7 +72,7 @@ def finish(agent, episode, rng):
     episode.end()
 
 
-@pytest.mark.parametrize(("n_open", "budget"), [(1, 1.5), (1, "20 %"), (4, 1.5), (4, "20 %")])
+@pytest.mark.parametrize(("n_open", "budget"), [(1, 7.0), (1, "20 %"), (4, 7.0), (4, "20 %")])
 def test_the_rule_and_its_account(n_open, budget):
     """Every decision follows from bounds computed by another route, and open episodes are paid for when they begin."""
     mdp, rng, kinds, tight = bet(0.7, horizon=4), np.random.default_rng(1), set(), {}
@@ -178,15 +179,15 @@ def test_the_promise_fails_at_most_as_often_as_delta(delta, p):
 
 
 def test_a_better_policy_is_found_and_gains_pay_for_more():
-    mdp = bet(0.9, horizon=4)
+    mdp = bet(0.95, horizon=4)
     free = MatrixRL(mdp, seed=0, compiled=False)
     bound = MatrixRL(mdp, incumbent=[0] * 4, loss_budget=25.0, seed=0, compiled=False)
     never = MatrixRL(mdp, incumbent=[0] * 4, loss_budget=0.0, seed=0, compiled=False)
-    regret = [agent.learn(120).regret for agent in (free, bound, never)]
+    regret = [agent.learn(150).regret for agent in (free, bound, never)]
     assert regret[0][-40:].sum() == pytest.approx(0.0, abs=ALGEBRA)
     assert regret[1][-40:].sum() == pytest.approx(0.0, abs=ALGEBRA)
     assert bound.loss_bound().upper < 0.0  # a gain
-    np.testing.assert_allclose(regret[2], 3 * 0.4, atol=ALGEBRA)  # what was never tried cannot be proven
+    np.testing.assert_allclose(regret[2], 3 * 0.45, atol=ALGEBRA)  # what was never tried cannot be proven
     assert never.loss_bound().upper == 0.0
 
 
@@ -194,11 +195,15 @@ def test_what_is_lost_by_playing_the_incumbent_is_added_to_the_regret_bound():
     mdp = bet(0.7, horizon=4)
     agent = MatrixRL(mdp, incumbent=[0] * 4, loss_budget=0.0, seed=0, compiled=False)
     told = MatrixRL(mdp, seed=0, compiled=False)
-    agent.learn(40)
-    told.learn(40, policy=[0] * 4)
-    assert agent.loss_bound().n_incumbent > 10
-    assert agent.bound().gaps == pytest.approx(told.bound().gaps, rel=1e-3)
-    assert agent.bound().gaps > 1.0
+    for one in (agent, told):
+        one.learn(20, policy=[0] * 4)
+    before = agent.bound().gaps
+    agent.learn(1)
+    told.learn(1, policy=[0] * 4)
+    assert agent.loss_bound().n_own == 0
+    assert agent.bound().gaps == pytest.approx(told.bound().gaps, abs=ALGEBRA)
+    assert agent.bound().gaps > before + 0.1
+    agent.learn(19)
     assert agent.guarantee  # of the bound with its gaps
     assert not agent.algorithm.guarantee
     assert "incumbent" in agent.algorithm.guarantee.reason
@@ -259,7 +264,7 @@ def test_saved_agents_go_on_bit_for_bit_also_with_open_episodes(tmp_path):
 
 
 def test_abandoned_episodes_stay_charged_and_other_actions_earn_nothing():
-    agent = daring(0.95, loss_budget=3.0)
+    agent = daring(0.95, loss_budget=4.0)
     episode, kind, _ = begin(agent)
     owed = agent.loss_bound().upper
     assert kind == OWN
@@ -287,7 +292,7 @@ def test_a_plan_made_ahead_is_paid_for_by_each_of_its_episodes():
     assert kinds[-1] != OWN
     assert agent.loss_bound().upper <= 5.0
     _ = agent.policy, agent.certificate  # looking changes nothing
-    assert agent.loss_bound().n_episodes == 6
+    assert agent.loss_bound().n_episodes == 6 == len(agent.open_episodes)
 
 
 def test_where_no_start_is_declared_the_worst_first_state_counts():

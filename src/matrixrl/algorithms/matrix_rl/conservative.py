@@ -256,6 +256,8 @@ class LossBudget:
         after = np.arange(plan.policy.shape[1]) >= stage[:, None]
         part = np.where(after[:, :, None], plan.policy, self.incumbent).astype(self.incumbent.dtype)
         differs = (part != self.incumbent).any(axis=(1, 2))
+        for b in new:
+            account = account.revised(b, part[b], float(of_part[b]))
         made = Offer(algorithm.n_plans.copy(), plan.policy, part, np.stack([of_part, own], axis=1), differs)
         before = account.offer
         if before is not None and not is_new.all():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from matrixrl import FiniteMDP, InvalidInput, KnownDynamics, MatrixRL, ProtocolError, evaluate, run_seeds, solve
+from matrixrl import FiniteMDP, InvalidInput, KnownDynamics, MatrixRL, ProtocolError, Task, evaluate, run_seeds, solve
 from matrixrl.algorithms.matrix_rl.conservative import INCUMBENT, OWN, PART
 from matrixrl.play.player import why_not_compiled
 from matrixrl.problems import tabular
@@ -238,7 +238,7 @@ def test_logs_of_the_incumbent_let_it_explore_earlier(tmp_path):
 
 def test_saved_agents_go_on_bit_for_bit_also_with_open_episodes(tmp_path):
     mdp = bet(0.7, horizon=4)
-    agent = MatrixRL(mdp, incumbent=lambda obs, stage: 0, loss_budget="20 %", seed=0)
+    agent = MatrixRL(mdp, incumbent=lambda obs, stage: 0 * obs * stage, loss_budget="20 %", seed=0)
     agent.learn(30)
     first, second = begin(agent)[0], begin(agent)[0]
     first.observe(0, first.act(0), 0.0, 1)
@@ -248,7 +248,9 @@ def test_saved_agents_go_on_bit_for_bit_also_with_open_episodes(tmp_path):
     twin.load_state_dict(agent.state_dict())
     for other in (loaded, twin):
         assert other.loss_bound() == agent.loss_bound()
-        assert [one.data.plan.kind[0] for one in other.open_episodes] == [one.data.plan.kind[0] for one in (first, second)]
+        assert [one.data.plan.kind[0] for one in other.open_episodes] == [
+            one.data.plan.kind[0] for one in (first, second)
+        ]
     for one in (agent, loaded, twin):
         rng = np.random.default_rng(0)
         for episode in one.open_episodes:
@@ -273,9 +275,10 @@ def test_abandoned_episodes_stay_charged_and_other_actions_earn_nothing():
     assert agent.loss_bound().upper == owed
     agent = MatrixRL(bet(0.95, horizon=4), incumbent=[0] * 4, loss_budget=25.0, seed=0)
     agent.learn(120)
-    gain, (episode, kind, policy) = agent.loss_bound().upper, begin(agent)
+    episode, kind, _ = begin(agent)
+    gain = agent.loss_bound().upper
     assert kind == OWN
-    assert agent.loss_bound().upper == gain  # open: nothing is gained yet
+    assert sum(one.begun - one.finished for one in agent.algorithm._account.tried[0]) == 1  # nothing is gained yet
     for state in (0, 1, 1, 1):  # the user plays safe
         episode.observe(state, 0, 0.5 * (state > 0), 1)
     episode.end()
@@ -297,12 +300,12 @@ def test_a_plan_made_ahead_is_paid_for_by_each_of_its_episodes():
 
 def test_where_no_start_is_declared_the_worst_first_state_counts():
     law, reward = bet(0.7, horizon=4).transitions.law(), bet().task.reward
-    agent = MatrixRL(FiniteMDP(law, reward, 4, start=[0.5, 0.0, 0.25, 0.25]), incumbent=[0] * 4, loss_budget=1.0, seed=0)
+    agent = MatrixRL(
+        FiniteMDP(law, reward, 4, start=[0.5, 0.0, 0.25, 0.25]), incumbent=[0] * 4, loss_budget=1.0, seed=0
+    )
     rule = agent.algorithm.loss_budget
     values = np.array([[0.4, -0.3, 0.2, 0.1]])
     assert rule._mean(values)[0] == pytest.approx(0.275)
-    from matrixrl import Task
-
     other = MatrixRL(Task(horizon=4, reward=reward), incumbent=[0] * 4, loss_budget=1.0, seed=0)
     assert other.algorithm.loss_budget._mean(values)[0] == -0.3
 

@@ -92,6 +92,7 @@ def test_the_rule_and_its_account(n_open, budget):
             head = found.allowed + found.upper * -1.0
             if isinstance(budget, str):
                 least = max(float(agent.algorithm._account.incumbent_lower[0]), 0.0)
+                assert found.allowed == pytest.approx(0.2 * least * sum(one[2] for one in history))
                 head += 0.2 * least  # of the episode itself, which is not learned from yet
             assert head >= -ALGEBRA
             if kind != OWN:
@@ -278,7 +279,12 @@ def test_abandoned_episodes_stay_charged_and_other_actions_earn_nothing():
     episode, kind, _ = begin(agent)
     gain = agent.loss_bound().upper
     assert kind == OWN
-    assert sum(one.begun - one.finished for one in agent.algorithm._account.tried[0]) == 1  # nothing is gained yet
+    account = agent.algorithm._account
+    better = max(account.tried[0], key=lambda one: one.lower)
+    assert better.lower > 0.0
+    again = account.begun(0, better.table, better.lower)
+    assert again.worth[0] == account.worth[0]  # while it is open, nothing is gained
+    assert again.finished(0, better.table).worth[0] == pytest.approx(account.worth[0] + better.lower)
     for state in (0, 1, 1, 1):  # the user plays safe
         episode.observe(state, 0, 0.5 * (state > 0), 1)
     episode.end()

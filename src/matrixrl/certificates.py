@@ -8,7 +8,8 @@ from typing import Any
 from matrixrl.display import confidence, html_table, in_digits, printable
 from matrixrl.records import Bounds, Guarantee
 
-__all__ = ["Certificate", "Comparison", "Forecast", "PolicyCertificate", "RegretBound", "RegretCertificate"]
+__all__ = ["Certificate", "Comparison", "Forecast", "LossBound", "PolicyCertificate"]
+__all__ += ["RegretBound", "RegretCertificate"]
 
 
 class _Estimated:
@@ -341,6 +342,64 @@ class Forecast:
         return html_table(
             f"Forecast: {self.goal}", rows | ({"what may help": "; ".join(self.helps)} if self.helps else {})
         )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LossBound:
+    """What the policies played may have earned less than an incumbent (docs/proofs.md, section 12.1).
+
+    Attributes:
+        upper: Upper bound on Σ (V^incumbent(s0) − V^policy(s0)) over all episodes that were begun and for whose policy
+            the agent decided, in the environment's unit. A negative number is a gain.
+        allowed: What these episodes may lose.
+        n_incumbent: Number of episodes that played the incumbent, whose difference is exactly 0.
+        n_part: Number of episodes that played the incumbent, and from some stage on the agent's own policy.
+        n_own: Number of episodes that played the agent's own policy.
+        delta: Probability with which the bound may ever fail, for all numbers of episodes together.
+        guarantee: Whether the bound is proven.
+    """
+
+    upper: float
+    allowed: float
+    n_incumbent: int
+    n_part: int
+    n_own: int
+    delta: float
+    guarantee: Guarantee
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes that the bound is about."""
+        return self.n_incumbent + self.n_part + self.n_own
+
+    def __repr__(self) -> str:
+        amount = "lost nothing"
+        if self.upper:
+            words = "lost at most" if self.upper > 0.0 else "gained at least"
+            amount = f"{words} {in_digits(abs(self.upper))}"
+        what = (
+            f"{self.n_episodes:,} episodes {amount} against the incumbent, of {in_digits(self.allowed)} allowed; "
+            f"{self.n_incumbent:,} played the incumbent, {self.n_part:,} a part of the agent's policy, "
+            f"{self.n_own:,} all of it"
+        )
+        if not self.guarantee:
+            return f"<LossBound: not proven: {what} ({printable(self.guarantee.reason)})>"
+        return f"<LossBound: with probability {confidence(self.delta)} {what}>"
+
+    def _repr_html_(self) -> str:
+        rows: dict[str, object] = {
+            "lost against the incumbent": f"at most {in_digits(self.upper)}",
+            "allowed": in_digits(self.allowed),
+            "episodes of the incumbent": f"{self.n_incumbent:,}",
+            "of a part of the agent's policy": f"{self.n_part:,}",
+            "of all of it": f"{self.n_own:,}",
+            **_claim(self.delta, self.guarantee),
+        }
+        return html_table("LossBound", rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all entries by name."""
+        return asdict(self)
 
 
 def _range(interval: tuple[float, float]) -> str:

@@ -493,3 +493,14 @@ class TestCoupledDifference:
         widths = found.upper[2] - found.lower[2]
         assert (widths <= apart + ALGEBRA).all()
         assert widths[0, 0].mean() < 0.95 * apart[0, 0].mean()  # three laws are shared by few pairs
+
+
+def test_an_agent_that_learns_pairs_counts_next_states_and_not_outcomes():
+    """The MDP of known dynamics draws outcomes, which say nothing to an agent that was given no dynamics."""
+    mdp = world(3).mdp
+    agent = MatrixRL(mdp, known_reward=True, seed=0)
+    agent.learn(30)
+    seen = agent.algorithm.model.counts.seen
+    actions, states = np.divmod(seen.ids[seen.places], S)
+    assert seen.times.sum() == 30 * H
+    assert (mdp.transitions.rows(states, actions)[np.arange(len(states)), seen.outcomes] > 0.0).all()

@@ -359,6 +359,7 @@ class Agent:
     certificate = certification.certificate
     regret_certificate = certification.regret_certificate
     bound = certification.bound
+    loss_bound = certification.loss_bound
 
     # ask_and_tell.py: advice to a process in the real world, and learning from episodes
     episode = ask_and_tell.episode

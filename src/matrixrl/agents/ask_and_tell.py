@@ -66,7 +66,9 @@ def begin_episode(self: Agent, ahead: PlannedAhead | None = None, *, policy: Any
     if ahead is None:
         ahead = self.plan_ahead()
     number, plan = max(self._queue.n_begun, self.n_episodes), ahead.plan
-    if given is not None:
+    if given is None:
+        plan = self._algorithm.begun(plan)
+    else:
         plan = Plan(given[None].astype(plan.policy.dtype), plan.values, plan.empty)
     episode = OpenEpisode(self, plan, number, ahead.planned_after, given=given)
     self._queue.add(episode)

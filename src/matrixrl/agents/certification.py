@@ -10,7 +10,7 @@ import numpy as np
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.finite import permitted
-from matrixrl.certificates import Certificate, RegretBound, RegretCertificate
+from matrixrl.certificates import Certificate, LossBound, RegretBound, RegretCertificate
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.play.given_policies import value_range
@@ -183,6 +183,32 @@ def bound(self: Agent) -> RegretBound:
     unit = task.reward_range[1] - task.reward_range[0]
     total = min(unit * before + self._gaps, n * self.problem.task.total_weight * unit)
     return RegretBound(total, unit * before, self._gaps, n, delta, claim)
+
+
+def loss_bound(self: Agent) -> LossBound:
+    """Return what the policies played are proven to have earned at most less than the incumbent.
+
+    It is about expected values: what the returns show differs by chance. Episodes that a user gave a policy for do not
+    count, nor do actions that a user played in place of those advised.
+
+    Raises:
+        ProtocolError: The agent was made without an incumbent.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", incumbent=[0] * 6, loss_budget=2.0, seed=0)
+    >>> _ = agent.learn(n_episodes=50)
+    >>> found = agent.loss_bound()
+    >>> found.upper <= 2.0, found.n_episodes, bool(found.guarantee)
+    (True, 50, True)
+    """
+    rule = getattr(self._algorithm, "loss_budget", None)
+    if rule is None:
+        raise ProtocolError("loss_bound needs an agent with incumbent=… and loss_budget=…")
+    account = rule.account
+    claim = certificate_claim(self, False, named=True) and Guarantee.unless(rule.forbidden)
+    kinds, allowed = account.kinds[0].tolist(), float(rule.allowed(account, more=0)[0])
+    lost, (n_incumbent, n_part, n_own) = 0.0 - float(account.worth[0]), kinds
+    return LossBound(lost, allowed, n_incumbent, n_part, n_own, self._algorithm.claims.delta, claim)
 
 
 def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:

@@ -37,6 +37,12 @@ class MatrixRL(Agent):
         exploration: Factor of the radius; below 1 the guarantee is off.
         optimism_budget: α of the optimism budget; the proven bound on regret grows by the factor 1 + α (1 + 2α for
             balls), and 0 always plays the optimistic plan, as sampled columns do.
+        incumbent: Policy in use: a `Policy`, whole numbers (S,) or (H, S), the actions counted from 0, or a function of
+            observation and stage. It is played wherever the agent's own policy could cost more than `loss_budget`
+            allows. What it loses against the best policy is added to the regret bound (`Agent.bound`).
+        loss_budget: Most that the policies played may earn less than the incumbent, summed over all episodes so far,
+            with probability 1 − δ at every episode: an amount in the unit of the rewards (500.0), or a share of what
+            the incumbent earns ("5 %"). See `Agent.loss_bound`.
         delta: Probability with which the guarantee may fail.
         known_reward: Whether the agent is given the rewards; by default it learns them where the problem has none.
         ties: Among equally optimistic actions take one at random ("random"), or the best one of a plan at a small
@@ -68,6 +74,8 @@ class MatrixRL(Agent):
         set: str | ConfidenceSet | type[ConfidenceSet] | None = None,
         exploration: float | None = None,
         optimism_budget: float | None = None,
+        incumbent: Any = None,
+        loss_budget: float | str | None = None,
         delta: float | None = None,
         known_reward: bool | None = None,
         ties: str | None = None,

@@ -286,6 +286,10 @@ class Algorithm(ABC):
         self.n_plans = self.n_plans + 1
         return plan
 
+    def begun(self, plan: Any) -> Any:
+        """Return the plan that an episode is begun with, in place of one of `plan`, which several may share."""
+        return plan
+
     def advice(self) -> Any:
         """Return the plan that all data advise; no random stream moves, and nothing is remembered of it."""
         undo = self.mark()

@@ -62,7 +62,9 @@ class Engine:
         mark = self.mark()
         try:
             plan = algorithm.plan()
-            if policy is not None:
+            if policy is None:
+                plan = algorithm.begun(plan)
+            else:
                 plan = GivenPlan(policy[None].astype(plan.policy.dtype), plan.values, plan.empty)
             if certify is not None and not self.certifies_first_state:
                 certificate = certify(plan, None)

@@ -61,6 +61,8 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
             return _overrides(own)
     if algorithm.settings.explore_for == "certificate":
         return "episodes that explore for a certificate are not compiled"
+    if algorithm.loss_budget is not None:
+        return "episodes with an incumbent and a loss budget are not compiled"
     if isinstance(model, RidgeModel):
         if algorithm.budget is not None:
             return 'an optimism budget is not compiled with balls (preset="optimistic" is)'

@@ -25,6 +25,8 @@ _SWITCH_GROWTH = 0.1  # plan again once some group of pairs was visited 10 % mor
 _SHARE_OF_LOGGED = 0.5  # of δ, for the bound on the value of an incumbent that is only known from its returns
 _OWN = {  # settings that follow from other keys of the file, or from none
     "preset": "Use the key preset.",
+    "incumbent": "Use the key incumbent: a service plays it until a better policy is proven (promote).",
+    "loss_budget": "A service has none: episodes share plans; use the keys incumbent and promote.",
     "delta": "Use the key delta.",
     "seed": "Use the key seed.",
     "known_reward": "Give rewards if they are known; they are learned without them.",

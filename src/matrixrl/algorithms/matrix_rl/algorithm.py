@@ -15,6 +15,7 @@ from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
+from matrixrl.algorithms.matrix_rl.conservative import OWN, ConservativePlan, LossBudget
 from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
@@ -29,6 +30,7 @@ from matrixrl.core.models import CountModel, Model, ModelContext
 from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPhi
 from matrixrl.logs import StepLog
+from matrixrl.policies import PolicySpace, read_actions
 from matrixrl.problems import OutcomeTables, Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, FloatArray, Plan, Steps
@@ -82,6 +84,7 @@ class UCMatrixRL(FiniteAlgorithm):
         model: The data, and the bounds that follow from them.
         budget: The rule that chooses between the optimistic plan and the tuned one; None if the optimistic one is
             always played.
+        loss_budget: The rule that plays an incumbent where the agent's own plan could cost too much; None without one.
 
     >>> from matrixrl.problems import tabular
     >>> algorithm = UCMatrixRL(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
@@ -93,7 +96,7 @@ class UCMatrixRL(FiniteAlgorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     _stream_names = ("ties",)
-    _memory_names = ("kept", "_played")
+    _memory_names = ("kept", "_played", "_account")
     settings: MatrixRLSettings
     model: Model
     claims: MatrixRLClaims
@@ -106,6 +109,7 @@ class UCMatrixRL(FiniteAlgorithm):
     _planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
     _scored: tuple[ScoredPlan, ...] = ()  # Q of the plans at that revision, once they were asked for again
     budget: OptimismBudget | None = None
+    loss_budget: LossBudget | None = None
     _charging: tuple[int, ValueBounds] | None = None  # revision and bounds that the budget charges with
     _tuned_model: Model | None = None  # the same data with another ridge, for the tuned plan of balls
     _played: Plan | None = None  # the plan of the steps that are learned from next, if it is known
@@ -119,6 +123,8 @@ class UCMatrixRL(FiniteAlgorithm):
         if problem.task.dynamics is not None and (chosen.settings.columns or not chosen.settings.is_likelihood):
             rule = f"must be a likelihood set for known dynamics, without columns, of {self.name}"
             fail("set", rule, repr(chosen.settings.set), "Use MatrixRL with its default, or set='likelihood'.")
+        if chosen.settings.incumbent is not None:
+            chosen.settings = replace(chosen.settings, incumbent=_read_incumbent(chosen.settings.incumbent, problem))
         if chosen.settings.planner == "auto":
             from matrixrl.algorithms.matrix_rl.path import is_large, why_not_on_path
 
@@ -138,6 +144,7 @@ class UCMatrixRL(FiniteAlgorithm):
             fail("columns", rule, self.settings.columns, "Leave it out.")
         settings = copy.copy(self.settings)
         settings.play_without_budget("functions of states")
+        settings.refuse_incumbent("functions of states")
         from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
         sampled = SampledMatrixRL()
@@ -189,6 +196,10 @@ class UCMatrixRL(FiniteAlgorithm):
             if not isinstance(self.model, CountModel):
                 tuned = MatrixRLSettings.resolve({"preset": "tuned", "set": "normalised"}).make_set()
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
+        if chosen.incumbent is not None and chosen.loss_budget is not None:
+            given = read_actions("incumbent", chosen.incumbent, _policy_space(self.problem))
+            table = self.masks.read_policy("incumbent", given)
+            self.loss_budget = LossBudget(self, table, chosen.loss_budget)
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
         self.kept = KeptPlan()
@@ -204,6 +215,8 @@ class UCMatrixRL(FiniteAlgorithm):
         self.kept, self._planned, self._scored, self._charging = KeptPlan(), None, (), None
         for model in self._models:
             model.use_masks(self._part, self.frame.allowed)
+        if self.loss_budget is not None:
+            self.loss_budget.use_masks()
 
     @property
     def _models(self) -> list[Model]:
@@ -225,9 +238,11 @@ class UCMatrixRL(FiniteAlgorithm):
         unit, pairs = self._learned_rewards(steps), self._phi.pairs(steps.states, steps.actions)
         if self.budget is not None and isinstance(self._played, BudgetPlan):
             self.budget.settle(self._played, steps, self._charging_bounds)
+        if self.loss_budget is not None and isinstance(self._played, ConservativePlan):
+            self._account = self.loss_budget.settled(self._account, self._played, steps)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
         following, weights = steps.next_states, steps.weights
-        if steps.outcomes is not None:  # they were reported or found where the steps were observed
+        if steps.outcomes is not None and self.task.dynamics is not None:  # reported or found with the step
             following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
             model.update(pairs, following, unit, weights)
@@ -286,6 +301,24 @@ class UCMatrixRL(FiniteAlgorithm):
         alarm = self._rewards.alarm | self.model.is_refuted
         return replace(played, empty=played.empty + alarm) if alarm.any() else played
 
+    def begun(self, plan: Plan) -> Plan:
+        """Return the plan that an episode is begun with: with an incumbent, what the loss budget pays for."""
+        if self.loss_budget is None:
+            return plan
+        decided, self._account = self.loss_budget.decided(self._account, plan)
+        self._played = decided
+        return decided
+
+    @property
+    def _account(self) -> Any:
+        """What may have been lost against the incumbent; None without one."""
+        return None if self.loss_budget is None else self.loss_budget.account
+
+    @_account.setter
+    def _account(self, account: Any) -> None:
+        if self.loss_budget is not None:
+            self.loss_budget.account = account
+
     def make_plan(self, rankings: FloatArray | None = None) -> Plan:
         """Return the optimistic plan for the data at hand (Algorithm 1, line 6); every plan of this class is made here.
 
@@ -336,7 +369,8 @@ class UCMatrixRL(FiniteAlgorithm):
     def advice(self) -> Plan:
         """Return the plan that would be played next with the data at hand, ties to the lowest action."""
         plan = self.make_plan(lowest_first(self.task.n_actions, self.n_replicas))
-        return self.budget.choose(plan) if self.budget is not None and isinstance(plan, PlanChoice) else plan
+        own = self.budget.choose(plan) if self.budget is not None and isinstance(plan, PlanChoice) else plan
+        return own if self.loss_budget is None else self.loss_budget.decided(self._account, own)[0]
 
     def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
         """Return bounds at the agent's radius, and what breaks ties before chance does."""
@@ -429,7 +463,9 @@ class UCMatrixRL(FiniteAlgorithm):
         arrays = self.model.state_dict() | self._rewards.state_dict() | self._kept_arrays()
         if self._tuned_model is not None:
             arrays |= {f"tuned_{name}": array for name, array in self._tuned_model.state_dict().items()}
-        return arrays if self.budget is None else arrays | self.budget.state_dict()
+        for rule in (self.budget, self.loss_budget):
+            arrays |= {} if rule is None else rule.state_dict()
+        return arrays
 
     def _kept_arrays(self) -> Arrays:
         """Return the plan that is being played, for saving; nothing if every episode has a new one."""
@@ -456,6 +492,8 @@ class UCMatrixRL(FiniteAlgorithm):
             self._tuned_model.load_state_dict(own)
         if self.budget is not None:
             self.budget.load_state_dict(arrays)
+        if self.loss_budget is not None:
+            self.loss_budget.load_state_dict(arrays)
         self.kept = KeptPlan()
         if self.settings.switch_growth > 0.0 and (arrays["kept_sizes"] >= 0.0).all():
             tables = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
@@ -471,22 +509,45 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica whose `arrays` were saved."""
-        if self.budget is None or "lack" not in arrays:
+        if (self.budget is None and self.loss_budget is None) or "lack" not in arrays:
             return super().plan_from_arrays(arrays)
-        more = {
+        more: dict[str, NDArray[Any]] = {
             "is_tuned": np.zeros(1, dtype=np.bool_),
             "lack": np.zeros((1, self.frame.n_states)),
             "made": np.zeros(1, dtype=np.int64),
         }
+        if self.loss_budget is not None:
+            more["kind"] = np.zeros(1, dtype=np.int64)
         check_arrays({name: arrays[name] for name in more if name in arrays}, more)
         plan = super().plan_from_arrays({name: array for name, array in arrays.items() if name not in more})
         is_tuned, lack = arrays["is_tuned"], self._checked_lack(arrays["lack"])
         if lack[~is_tuned].any():
             raise InvalidInput("an optimistic plan lacks nothing")
-        return BudgetPlan(plan.policy, plan.values, plan.empty, is_tuned, lack, arrays["made"])
+        parts = plan.policy, plan.values, plan.empty, is_tuned, lack, arrays["made"]
+        if "kind" not in arrays:
+            return BudgetPlan(*parts)
+        if not 0 <= arrays["kind"][0] <= OWN:
+            raise InvalidInput("the plan does not fit the problem")
+        return ConservativePlan(*parts, arrays["kind"])
 
     def _checked_lack(self, lack: FloatArray) -> FloatArray:
         """Return what a saved tuned plan lacks, or raise if it is no number from 0 to H."""
         if not ((lack >= 0.0) & (lack <= float(self.frame.horizon))).all():
             raise InvalidInput("the plan does not fit the problem")
         return lack
+
+
+def _policy_space(problem: Problem) -> PolicySpace:
+    """Return the sizes and numbers that the policies of a problem with numbered states have."""
+    task, states = problem.finite_task, problem.states
+    assert states is not None
+    return PolicySpace(task.horizon, task.n_states, states, problem.actions)
+
+
+def _read_incumbent(given: Any, problem: Problem) -> list[Any]:
+    """Return an incumbent as lists (S,) or (H, S) of actions, counted from 0, which files can hold."""
+    if problem.kind != "finite":
+        fail("incumbent", "must be left out without numbered states", problem.name, "Leave loss_budget out too.")
+    table = read_actions("incumbent", given, _policy_space(problem))
+    found: list[Any] = (table[0] if (table == table[0]).all() else table).tolist()
+    return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, lack_at
+from matrixrl.algorithms.matrix_rl.conservative import OWN, ConservativePlan
 from matrixrl.algorithms.matrix_rl.imagined import Imagination
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
@@ -18,7 +19,7 @@ from matrixrl.core import PolicyIntervals, ValueBounds, optimal_plan, pessimisti
 from matrixrl.core.greedy import lowest_first
 from matrixrl.core.start import Start
 from matrixrl.logs import StepLog
-from matrixrl.records import Bounds, FloatArray, IntArray, Plan, Steps
+from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan, Steps
 
 if TYPE_CHECKING:
     from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
@@ -81,7 +82,7 @@ class MatrixRLCertifier(Certifier):
         proven, small = algorithm.model.bounds(algorithm.clock, "proven", "ties")
         return algorithm._greedy(proven, sign=-1.0, preference=algorithm._preference(small))
 
-    def gaps(self, plan: Plan, steps: Steps, *, every: bool = False) -> FloatArray:
+    def gaps(self, plan: Plan, steps: Steps, *, every: bool | BoolArray = False) -> FloatArray:
         r"""Return Σ γ^h (V_h(s_h) − Q_h(s_h, a_h)) of the played steps: (B,), in the environment's unit.
 
         V is that of the plan, and Q the bound of the pair from V of the next stage and the data at hand, which is that
@@ -94,6 +95,8 @@ class MatrixRLCertifier(Certifier):
         frame, rows = algorithm.frame, algorithm._replica
         states, actions, stages = steps.states, steps.actions, steps.actions.shape[1]
         planned = plan.policy[rows[:, None], np.arange(stages), states]
+        if isinstance(plan, ConservativePlan):
+            every = every | (plan.kind != OWN)[:, None]
         charged, lack = steps.taken & (every | (planned != actions)), np.zeros(algorithm.n_replicas)
         if isinstance(plan, BudgetPlan):
             lack = lack_at(plan, steps)
@@ -118,7 +121,9 @@ class MatrixRLCertifier(Certifier):
         return algorithm.task.unit * (lack + total + np.where(early, frame.discount**lengths * left, 0.0))
 
     def own_gap(self, plan: Plan, steps: Steps) -> float:
-        """Return what a tuned plan lacked in optimism, in the environment's unit; 0 for an optimistic one."""
+        """Return what a tuned plan lacked in optimism, or the gaps of an incumbent; 0 for an optimistic plan."""
+        if isinstance(plan, ConservativePlan) and plan.kind[0] != OWN:
+            return float(self.gaps(plan, steps)[0])
         return float(self._algorithm.task.unit * lack_at(plan, steps)[0]) if isinstance(plan, BudgetPlan) else 0.0
 
     def certify(self, plan: Plan, start: Start | None = None) -> Bounds:

@@ -55,6 +55,9 @@ class MatrixRLClaims(Claims):
         if self._algorithm.settings.explore_for == "certificate":
             words = "explore_for='certificate': episodes are played to certify a policy, not to earn"
             return self._proof and Guarantee(False, words)
+        if self._algorithm.settings.incumbent is not None:
+            words = "incumbent=…: episodes that the loss budget does not pay for play it, and earn as much as it does"
+            return self._proof and Guarantee(False, words)
         return self._proof
 
     @property

@@ -33,6 +33,7 @@ class DoublingSettings(MatrixRLSettings):
         if self.planner != "sweep":
             fail("planner", "must be 'sweep' with doubling", repr(self.planner), "Leave it out.")
         super().check_together()
+        self.refuse_incumbent("doubling")
         if self.columns is not None:
             fail("columns", "must be left out with doubling", self.columns, "Leave it out.")
 

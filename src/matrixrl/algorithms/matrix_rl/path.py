@@ -167,6 +167,7 @@ def why_not_on_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: P
         "declared structure": problem.kind == "finite" and problem.finite_task.structure is not None,
         "features that are not one-hot": problem.kind == "finite" and not is_one_hot,
         f"the set {settings.set!r}, which is no likelihood set": not settings.is_likelihood,
+        "an incumbent": settings.incumbent is not None,
         "sampled columns": settings.columns is not None,
         "learned rewards": is_learned,
         f"switch_growth={settings.switch_growth:g}": settings.switch_growth > 0.0

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
-from matrixrl.checks import choice, fail
+import numpy as np
+
+from matrixrl.checks import choice, fail, number, shown
 from matrixrl.core import RADII, SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, Radius
 from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.models.sampled import COLUMN_WEIGHTS
 from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
 from matrixrl.core.sets import LIKELIHOOD_SETS, LikelihoodSet, Sandwich
 from matrixrl.features import Features, indicator_groups, weighted_psi
+from matrixrl.policies import Policy
 from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -66,6 +70,32 @@ def _radius(name: str, value: Any) -> str | Radius:
     return made if isinstance(made, Radius) else choice(name, made, RADII, remedy=remedy)
 
 
+def _incumbent(name: str, value: Any) -> Any:
+    """Return the incumbent as it is given, an array as lists."""
+    if isinstance(value, Policy) or callable(value):
+        return value
+    try:
+        array: Any = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        array = np.empty(0)
+    if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or not array.size:
+        rule = "must be a Policy, a function of observation and stage, or whole numbers of shape (S,) or (H, S)"
+        received = shown(value) if not isinstance(value, np.ndarray) else f"{array.dtype} of shape {array.shape}"
+        fail(name, rule, received, "Actions in tables count from 0; an incumbent does not act at random.")
+    return array.tolist()
+
+
+def _loss_budget(name: str, value: Any) -> float | str:
+    """Return a budget in the user's unit, or a share as a text such as "5 %"."""
+    remedy = 'Give an amount in the unit of the rewards, such as 500.0, or a share of the incumbent, such as "5 %".'
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value)
+        if found is None or not 0.0 < float(found[1]) < 100.0:
+            fail(name, "must be a number, or a text with a share between 0 and 100 %", repr(value), remedy)
+        return f"{float(found[1]):g} %"
+    return number(name, value, low=0.0, remedy=remedy)
+
+
 _positive = real(open_ends=True)
 
 
@@ -100,6 +130,18 @@ class MatrixRLSettings(Settings):
         "observed; the proven bound on regret grows by the factor 1 + α, or 1 + 2α for balls. 0 always plays the "
         "optimistic plan, as sampled columns do.",
         real(high=1e6, remedy="1 is the value of preset='budget'; 0 plays the optimistic plan alone."),
+    )
+    incumbent: Any = setting(
+        None,
+        "Policy in use, which is played wherever the agent's own could cost more than loss_budget allows: a Policy, "
+        "whole numbers (S,) or (H, S), or a function of observation and stage.",
+        optional(_incumbent),
+    )
+    loss_budget: float | str | None = setting(
+        None,
+        "Most that all episodes together may be expected to earn less than the incumbent, with probability 1 − δ at "
+        'every episode: an amount in the unit of the rewards, or "5 %", a share of what the incumbent earns.',
+        optional(_loss_budget),
     )
     delta: float = setting(
         0.05, "Probability with which the guarantee may fail.", real(high=1.0, open_ends=True, remedy="Try 0.05.")
@@ -191,13 +233,24 @@ class MatrixRLSettings(Settings):
             fail("optimism_budget", rule, self.optimism_budget, 'Use preset="optimistic" or "tuned".')
         self.replace_value("optimism_budget", 0.0)
 
+    def refuse_incumbent(self, where: str) -> None:
+        """Refuse an incumbent where no policy can be bounded against it."""
+        if self.incumbent is not None:
+            remedy = "Leave incumbent and loss_budget out, or use MatrixRL on numbered states."
+            fail("incumbent", f"must be left out with {where}", "an incumbent", remedy)
+
     def changed(self, names: Iterable[str]) -> list[str]:
         """Return which settings are not those of the preset."""
         defaults: dict[str, Any] = {f.name: f.default for f in fields(self)} | dict(self.PRESETS[self.preset])
         return [name for name in names if getattr(self, name) != defaults[name]]
 
     def check_together(self) -> None:
-        """Refuse what needs all states on sampled columns."""
+        """Refuse what needs all states on sampled columns, and half of a promise about an incumbent."""
+        if (self.incumbent is None) != (self.loss_budget is None):
+            missing, given = ("loss_budget", "incumbent") if self.loss_budget is None else ("incumbent", "loss_budget")
+            fail(missing, f"must be given with {given}", None, f"Give {missing}=…, or leave {given} out.")
+        if self.incumbent is not None and self.columns is not None:
+            self.refuse_incumbent("sampled columns, whose bounds are estimates")
         if self.columns is not None:
             self.play_without_budget("sampled columns")
         name = self.set if isinstance(self.set, str) else self.set.name

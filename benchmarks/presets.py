@@ -2,7 +2,7 @@
 
 python benchmarks/presets.py counts [--seeds 16]
 python benchmarks/presets.py balls [--seeds 8]
-python benchmarks/presets.py others [--seeds 8] [--first-seed 100] [--e 0.3 0.2]
+python benchmarks/presets.py others [--seeds 16] [--first-seed 100] [--e 0.3 0.45]
 
 `counts` and `balls` print a Markdown table of mean regret, and for each candidate its worst and its mean ratio to the
 best candidate of each environment. One unit of regret is added, which keeps ratios of zeros sane.
@@ -26,6 +26,7 @@ import argparse
 import numpy as np
 
 from matrixrl import FiniteMDP, run_seeds
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.problems import tabular
 
 CANDIDATES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)
@@ -66,7 +67,7 @@ DENSE = {
     "factors, 12 of them, H = 30": ("factors", {"n_factors": 12, "horizon": 30, "seed": 2}),
 }
 OTHERS = {
-    "emission-river": ("emission-river", {}),
+    "emission-river, normalised ball": ("emission-river", {}),
     "emission-river, overlap 0.1": ("emission-river", {"overlap": 0.1}),
     "emission-river, overlap 0.2": ("emission-river", {"overlap": 0.2}),
     "emission-river, overlap 0.4": ("emission-river", {"overlap": 0.4}),
@@ -125,11 +126,33 @@ def balls(seeds: range) -> None:
     print_ratios(table, OF_BALLS)
 
 
+def others(seeds: range, candidates: list[float]) -> None:
+    """Print the regret of `tuned` and of the default with each candidate, on problems that chose nothing."""
+    tuned = MatrixRLSettings.PRESETS["tuned"]
+    columns = [f"{preset}, {e:g}" for preset in ("tuned", "default") for e in candidates]
+    print("| environment, N = 2,000 | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 1) + "|")
+    for label, (env, settings) in OTHERS.items():
+        cells, chosen = [], {"set": "normalised"} if label.endswith("ball") else {}  # its φ are indicators
+        for preset in ("tuned", "budget"):
+            for e in candidates:
+                tuned |= {"beta": (e / (6.0 * tuned["exploration"])) ** 2, "ridge": (e / 6.0) ** 2}
+                options = {"n_episodes": 2000, "seeds": seeds, "env_settings": settings, "preset": preset, **chosen}
+                found = run_seeds(env, **options).final_regret
+                error = found.std(ddof=1) / len(found) ** 0.5
+                cells.append(f"{found.mean():,.0f} ± {error:,.0f} ({found.max():,.0f})")
+        print(f"| {label} | " + " | ".join(cells) + " |", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["counts", "balls"])
+    parser.add_argument("what", choices=["counts", "balls", "others"])
     parser.add_argument("--seeds", type=int)
-    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--first-seed", type=int)
+    parser.add_argument("--e", type=float, nargs="*", default=[0.3, 0.45])
     given = parser.parse_args()
-    n_seeds = given.seeds or {"counts": 16, "balls": 8}[given.what]
-    {"counts": counts, "balls": balls}[given.what](range(given.first_seed, given.first_seed + n_seeds))
+    n_seeds = given.seeds or (8 if given.what == "balls" else 16)
+    first = given.first_seed if given.first_seed is not None else 100 if given.what == "others" else 0
+    if given.what == "others":
+        others(range(first, first + n_seeds), given.e)
+    else:
+        {"counts": counts, "balls": balls}[given.what](range(first, first + n_seeds))

@@ -163,7 +163,7 @@ def test_what_is_charged_never_exceeds_the_budget(alpha, options):
 
 @pytest.mark.parametrize("known_reward", [True, False])
 def test_compiled_bounds_on_any_policy_are_those_of_numpy(known_reward):
-    """For every replica and any policy, on both sides; in the compiled loop a search begins where the last stage's ended."""
+    """For every replica and any policy, on both sides; compiled, a search begins where that of the last stage ended."""
     mdp = tabular(n_states=6, n_actions=3, n_successors=3, horizon=8, seed=1).mdp
     algorithm = UCMatrixRL(preset="budget", known_reward=known_reward).start(Problem.of(mdp), [0, 1])
     rng = np.random.default_rng(2)

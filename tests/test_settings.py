@@ -163,7 +163,8 @@ def test_presets_of_the_library():
     assert MatrixRLSettings.resolve({}).set == "tightest"
     tuned = MatrixRLSettings.resolve({"preset": "tuned"})
     assert (tuned.set, tuned.exploration) == ("tightest", 0.3)
-    assert tuned.exploration * math.sqrt(tuned.beta) == pytest.approx(0.05)  # of a ball
+    radius = tuned.exploration * math.sqrt(tuned.beta)  # of a ball: 0.45/6
+    assert (radius, tuned.ridge) == (pytest.approx(0.075), pytest.approx(radius**2))
     assert MatrixRLSettings.resolve({"preset": "tuned", "exploration": 0.05}).exploration == 0.05
     assert ContinuousSettings.resolve({"preset": "tuned"}) == ContinuousSettings()
     with pytest.raises(InvalidInput, match="preset must be 'tuned' for vectors"):
@@ -247,7 +248,7 @@ def test_a_set_with_its_own_radius_keeps_it_under_every_preset():
         algorithm = MatrixRL("river-swim", seed=0, preset=preset, set=NormalisedBall(**given)).algorithm
         return type(algorithm.model.confidence.radius), algorithm._set.ridge
 
-    assert started("tuned", radius="block") == (BlockRadius, 0.0025)
+    assert started("tuned", radius="block") == (BlockRadius, 0.005625)
     assert started("tuned", radius="block", ridge=1.0) == (BlockRadius, 1.0)
-    assert started("tuned") == (ConstantRadius, 0.0025)
+    assert started("tuned") == (ConstantRadius, 0.005625)
     assert started("optimistic", radius="block") == started("optimistic") == (BlockRadius, 1.0)

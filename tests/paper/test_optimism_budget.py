@@ -11,10 +11,10 @@ from scipy.optimize import minimize_scalar
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds, solve
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
-from matrixrl.core.backup import Frame, upper_policy_values
+from matrixrl.core.backup import Frame, pessimistic_values, upper_policy_values
 from matrixrl.play import Simulation
 from matrixrl.problems import Problem, tabular
-from tolerances import EXACT, SOLVER
+from tolerances import ALGEBRA, EXACT, SOLVER
 
 ALPHA = 0.2  # so small that both plans are played
 
@@ -159,6 +159,27 @@ def test_what_is_charged_never_exceeds_the_budget(alpha, options):
     assert (rows[:, 0] <= alpha * (rows[:, 1] + horizon) + EXACT).all()
     assert agent.bound().gaps == pytest.approx(rows[-1, 0])
     assert (np.diff(rows[:, 1]) >= 0.0).all()
+
+
+@pytest.mark.parametrize("known_reward", [True, False])
+def test_compiled_bounds_on_any_policy_are_those_of_numpy(known_reward):
+    """For every replica and any policy, on both sides; compiled, a search begins where that of the last stage ended."""
+    mdp = tabular(n_states=6, n_actions=3, n_successors=3, horizon=8, seed=1).mdp
+    algorithm = UCMatrixRL(preset="budget", known_reward=known_reward).start(Problem.of(mdp), [0, 1])
+    rng = np.random.default_rng(2)
+    for n in range(161):
+        plan = algorithm.plan()
+        draws = rng.random((2, mdp.draws_per_episode))
+        algorithm.update(mdp.rollout(draws, lambda h, s, p=plan: algorithm.act(p, h, s)))
+        if n % 40 == 0:
+            bounds, policy = algorithm._charging_bounds(), rng.integers(0, 3, size=(2, 8, 6))
+            ceiling = algorithm.make_plan().values
+            for found in (
+                [upper_policy_values(bounds, policy, ceiling, algorithm.frame, compiled=c) for c in (False, True)],
+                [pessimistic_values(bounds, policy, algorithm.frame, compiled=c) for c in (False, True)],
+            ):
+                np.testing.assert_allclose(found[1], found[0], atol=ALGEBRA)
+                assert n < 160 or len(np.unique(found[0])) > 20
 
 
 def test_what_a_tuned_policy_may_lose_is_its_lack_and_its_surplus():

@@ -45,11 +45,17 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "optimistic": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
     "paper": {"set": "frobenius-closed", "radius": "theorem", "exploration": 1.0, "ridge": 1.0},
-    "tuned": {"set": TIGHTEST, "exploration": TUNED_EXPLORATION, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
+    "tuned": {
+        "set": TIGHTEST,
+        "exploration": TUNED_EXPLORATION,
+        "radius": "constant",
+        "beta": 1 / 16,  # √β = 0.3/4 = 0.45/6
+        "ridge": 0.005625,  # (0.45/6)²
+    },
 }
 """`budget` and `optimistic` keep every proof; `paper` has the closed form (8), with the factor H of its proof (E2), and
-the radius of the theorems; the radius of `tuned` was chosen once for the whole suite
-(docs/guides/default-and-paper.md)."""
+the radius of the theorems; the radii of `tuned`, of likelihood sets and of balls, were each chosen once by
+benchmarks/presets.py (docs/guides/default-and-paper.md)."""
 
 
 def _set(name: str, value: Any) -> str | ConfidenceSet:

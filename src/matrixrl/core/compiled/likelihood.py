@@ -192,15 +192,23 @@ def policy_values(
         ceiling: (H, S) Largest values; (0, 0) for H everywhere.
     """
     horizon, n_states = policy.shape
-    gaps = np.empty(_longest(law, r))
+    n_groups, gaps = law[FIRSTS].shape[1], np.empty(_longest(law, r))
+    seen = gather(law, r, np.arange(n_groups), n_states)
+    table, at, bounds = np.empty((3, len(seen.listed_states))), np.zeros(n_groups), np.zeros(n_groups)
+    needed = np.empty(n_groups, dtype=np.bool_)
     for h in range(horizon - 1, -1, -1):
         following = discount * values[h + 1]
         top = maximum(following) if sign > 0.0 else -minimum(following)
+        if h < horizon - 1:
+            needed[:] = False
+            for s in range(n_states):
+                needed[groups[policy[h, s] * n_states + s]] = True
+            _fill_bounds(seen, needed, following, sign, top, table, at, gaps, bounds)
         for s in range(n_states):
             p = policy[h, s] * n_states + s
             worth = reward[r, p]
             if h < horizon - 1:
-                worth += bounded_mean(law, r, groups[p], following, sign, top, gaps)
+                worth += sign * bounds[groups[p]]
             most = ceiling[h, s] if len(ceiling) > 0 else float(horizon)
             values[h, s] = min(max(worth, 0.0), most)
         if end_state >= 0:

@@ -23,9 +23,11 @@ from matrixrl.problems.task import Task, read_start
 from matrixrl.problems.transitions import cumulative, invert
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, codec_of, read_space
+from matrixrl.tolerances import EQUAL_REWARDS
 
 __all__ = ["KnownDynamics", "OutcomeMDP", "OutcomeTables"]
 
+_WHOLE = 2.0**53  # beyond it, floats skip whole numbers
 _NUMBERS = 1 << 22  # comparisons that are made together
 SAME_REWARD = 1e-6
 """Share of the range of rewards within which an observed reward is that of an outcome."""
@@ -221,7 +223,7 @@ class KnownDynamics(Task):
         a, s = np.nonzero(np.ones((width, n), dtype=np.bool_) if mask is None else mask.T)
         pairs = a, s
         tables = tabulate(step, pairs, values, own_states, own_actions, vectorized=vectorized)
-        of_pairs = _laws(laws, pairs, own_states, own_actions, vectorized=vectorized)
+        of_laws = _laws(laws, pairs, own_states, own_actions, vectorized=vectorized)
         may_terminate = bool(tables.ended.any())
         if start is not None or law is not None:
             start = read_start(own_states.decode(0) if start is None else start, own_states)
@@ -243,10 +245,10 @@ class KnownDynamics(Task):
         if outside.any():
             received = f"{tables.rewards[outside][0]:g} in step"
             fail("reward_range", "must contain every reward", received, "Leave it out, or declare a larger range.")
-        self.dynamics: OutcomeTables = self._filled(values, pairs, tables, of_pairs)
+        self.dynamics: OutcomeTables = self._filled(values, pairs, tables, of_laws)
         self.mdp: OutcomeMDP | None = None if law is None else OutcomeMDP(self, _law_table(law, self.dynamics))
 
-    def _filled(self, values: NDArray[Any], pairs: Any, tables: Tables, of_pairs: IntArray) -> OutcomeTables:
+    def _filled(self, values: NDArray[Any], pairs: Any, tables: Tables, of_laws: IntArray) -> OutcomeTables:
         """Return the dynamics of all pairs: those that are not allowed, and the end state, stay and earn what is known.
 
         The reward of a pair that is not allowed is the smallest one, and that of the end state is 0.
@@ -255,8 +257,8 @@ class KnownDynamics(Task):
         following = np.broadcast_to(np.arange(self.n_states, dtype=np.int32)[:, None], shape).copy()
         rewards, laws = np.full(shape, self.reward_range[0]), np.zeros(shape[:2], dtype=np.int64)
         following[pairs] = tables.next_states
-        rewards[pairs] = tables.rewards
-        laws[pairs] = of_pairs
+        rewards[pairs] = _without_rounding(tables.rewards)
+        laws[:, : len(of_laws[0])] = of_laws
         if self.end_state is not None:
             following[pairs] = np.where(tables.ended, self.end_state, tables.next_states)
             rewards[:, self.end_state] = 0.0
@@ -313,6 +315,7 @@ class OutcomeMDP(FiniteMDP):
             end_state=known.end_state,
             allowed=known.allowed,
         )
+        self.task.end_is_added = known.end_is_added  # it is not observed
         self.dynamics, self.law, self._spaces, self._cdf = dynamics, law, known.gym_spaces, cumulative(law)
 
     @property
@@ -362,20 +365,24 @@ def _space(of_count: str, count: Any, argument: str, given: Any) -> tuple[spaces
 def _outcomes(given: Any) -> NDArray[Any]:
     """Return the values of the outcomes: (W,)."""
     remedy = "Give their number, or a list of different numbers."
-    if np.ndim(given) == 0:
+    if not isinstance(given, (list, tuple, range)) and np.ndim(given) == 0:
         return np.arange(integer("outcomes", given, low=1, remedy=remedy))
     values = shaped("outcomes", list(given) if isinstance(given, range) else given, (None,), remedy=remedy)
     if len(np.unique(values)) < len(values):
         fail("outcomes", "must be different", shown(given), remedy)
-    whole = values.astype(np.int64)
-    return whole if (whole == values).all() else values
+    is_whole = (values == np.rint(values)) & (np.abs(values) <= _WHOLE)
+    return values.astype(np.int64) if is_whole.all() else values
 
 
 def _laws(given: Any, pairs: Any, states: Codec, actions: Codec, *, vectorized: bool) -> IntArray:
-    """Return the number of the law of each allowed pair, of actions (P,) and states (P,)."""
+    """Return the number of the law of each pair (A, S); `pairs` are the actions and the states of those allowed.
+
+    The numbers that an array has for pairs that are not allowed say how many laws there are, and nothing else.
+    """
     remedy = "Number them 0 … K − 1: an array (S, A) or (S,), or a function (state, action) -> number."
+    laws = np.zeros((actions.size, states.size), dtype=np.int64)
     if given is None:
-        return np.zeros(len(pairs[0]), dtype=np.int64)
+        return laws
     if callable(given):
         called = function("laws", given, of=2, remedy=remedy)
         if vectorized:
@@ -385,24 +392,41 @@ def _laws(given: Any, pairs: Any, states: Codec, actions: Codec, *, vectorized: 
             each = zip(pairs[1].tolist(), pairs[0].tolist(), strict=True)
             found = np.array([called(states.decode(s), actions.decode(a)) for s, a in each])
     else:
-        table = np.asarray(given)
+        table = _table("laws", given, remedy)
         if table.shape == (states.size,):
             table = np.broadcast_to(table[:, None], (states.size, actions.size))
         if table.shape != (states.size, actions.size):
             fail("laws", f"must have shape {(states.size, actions.size)}", f"shape {table.shape}", remedy)
         found = table[pairs[1], pairs[0]]
-    return np.asarray(indices("laws", found, size=len(pairs[0]), remedy=remedy))
+        if table.dtype.kind in "iu":
+            np.copyto(laws, table.T, where=(table.T >= 0) & (table.T < len(found)))
+    laws[pairs] = indices("laws", found, size=len(pairs[0]), remedy=remedy)
+    return laws
+
+
+def _table(name: str, given: Any, remedy: str) -> NDArray[Any]:
+    """Return an array of what was given, or refuse rows of different lengths."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        fail(name, "must have rows of equal length", shown(given), remedy)
 
 
 def _law_table(given: Any, dynamics: OutcomeTables) -> FloatArray:
     """Return the probabilities of the outcomes of each law: (K, W)."""
-    n_laws, remedy = dynamics.n_laws, "Give one row of probabilities for each law."
+    n_laws, remedy = dynamics.n_laws, "Give one row of probabilities for each law that laws=… has."
     if callable(given):
         called = function("law", given, of=1, remedy=remedy)
         given = [called(number) for number in range(n_laws)]
-    elif n_laws == 1 and np.ndim(given) == 1:
+    elif n_laws == 1 and _table("law", given, remedy).ndim == 1:
         given = [given]
     return distributions("law", shaped("law", given, (n_laws, dynamics.n_outcomes), remedy=remedy))
+
+
+def _without_rounding(rewards: FloatArray) -> FloatArray:
+    """Return rewards (P, W) with one number for all outcomes of a pair where they differ by rounding errors alone."""
+    same = np.abs(rewards - rewards[:, :1]).max(axis=1) <= EQUAL_REWARDS * np.abs(rewards).max()
+    return np.where(same[:, None], rewards[:, :1], rewards)
 
 
 def _range(tables: Tables, may_terminate: bool) -> tuple[float, float]:

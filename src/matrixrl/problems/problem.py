@@ -82,7 +82,7 @@ class Problem:
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
         chosen = known.features if features is None else features.cover(known.n_states, known.n_actions)
-        states = known.states or DiscreteCodec(known.n_observed if mdp is None else known.n_states)
+        states = known.states or DiscreteCodec(known.n_observed)
         return cls(known, chosen, mdp=mdp, name=type(task).__name__, states=states)
 
     @property

@@ -37,6 +37,7 @@ from matrixrl.tolerances import TIE
 
 __all__ = ["KeptPlan", "UCMatrixRL"]
 
+_DOUBLED = 1.0  # κ of large known dynamics: plan again when the data of some law have doubled
 _NONE = -1.0  # lack in a saved file where a plan without candidates is kept
 
 
@@ -119,9 +120,13 @@ class UCMatrixRL(FiniteAlgorithm):
         if problem.task.dynamics is not None and (chosen.settings.columns or not chosen.settings.is_likelihood):
             rule = f"must be a likelihood set for known dynamics, without columns, of {self.name}"
             fail("set", rule, repr(chosen.settings.set), "Use MatrixRL with its default, or set='likelihood'.")
-        if chosen.settings.planner == "auto":
-            from matrixrl.algorithms.matrix_rl.path import is_large, why_not_on_path
+        from matrixrl.algorithms.matrix_rl.path import is_large, why_not_on_path
 
+        keeps_plans = chosen.settings.switch_growth > 0.0 and not chosen.settings.changed(["switch_growth"])
+        if problem.task.dynamics is not None and keeps_plans and is_large(problem.finite_task):
+            # A sweep over all outcomes of all pairs takes long, and few laws have many data soon.
+            chosen.settings = replace(chosen.settings, switch_growth=_DOUBLED)
+        if chosen.settings.planner == "auto":
             serves = why_not_on_path(chosen, chosen.settings, problem) is None
             on_path = serves and is_large(problem.finite_task)
             chosen.settings = replace(chosen.settings, planner="path" if on_path else "sweep")
@@ -226,7 +231,7 @@ class UCMatrixRL(FiniteAlgorithm):
             self.budget.settle(self._played, steps, self._charging_bounds)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
         following, weights = steps.next_states, steps.weights
-        if steps.outcomes is not None:  # they were reported or found where the steps were observed
+        if self.task.dynamics is not None and steps.outcomes is not None:  # reported or found where it was observed
             following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
             model.update(pairs, following, unit, weights)
@@ -403,7 +408,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Say whether plans are compiled; it follows from what is saved with an agent, also after loading."""
         return to_compile(
             self.compiled,
-            n_episodes=int(max(self.episode, self.settings.n_episodes or 0, n_episodes) * self.model.stage_cost),
+            n_episodes=int(max(self.episode, self.settings.n_episodes or 0, n_episodes, 1) * self.model.stage_cost),
             horizon=self.task.horizon,
             n_pairs=self.task.n_states * self.task.n_actions,
         )

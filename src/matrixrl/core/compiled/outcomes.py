@@ -28,6 +28,16 @@ def _gather(next_states: Any, unit_rewards: Any, p: int, following: Any, sign: f
     return top
 
 
+@lean
+def _growth(next_states: Any, p: int, following: Any, before: Any, discount: float) -> float:
+    """Return the largest growth of the values of the next states of pair p."""
+    most = -np.inf
+    for w in range(next_states.shape[1]):
+        s = next_states[p, w]
+        most = max(most, following[s] - discount * before[s])
+    return most
+
+
 @inlined
 def _bound(
     lists: Any, ball: Any, rooms: Any, r: int, g: int, sign: float, top: float, guess: float, enough: float
@@ -97,12 +107,14 @@ def fill_plan(
     worth = np.empty(n_outcomes)
     rooms = worth, np.empty(n_outcomes), np.empty(0), np.empty((3, 0))
     following, lead = np.empty(n_states), np.empty(n_states, dtype=np.int64)
-    limits, guess = np.empty(n_pairs), np.empty(n_pairs)
+    limits, guess, since = np.empty(n_pairs), np.empty(n_pairs), np.empty(n_pairs, dtype=np.int64)
+    gained = np.zeros(horizon + 1)  # sum of the largest growths of values from the last stage on
     prunes, prefers, keeps = sign > 0.0 and len(q_out) == 0, len(preference) > 0, len(q_out) > 0
     for b in range(n_replicas):
-        r, grown = first_replica + b, 0.0
+        r = first_replica + b
         limits[:] = np.inf
         guess[:] = 0.0
+        since[:] = horizon - 1
         lead[:] = -1
         breaking = ties[b].max() + (preference_weight * horizon if prefers else 0.0)
         for h in range(horizon - 1, -1, -1):
@@ -123,13 +135,16 @@ def fill_plan(
                     enough = -np.inf
                     if prunes and best > -np.inf:
                         enough = best - _SLACK * (1.0 + abs(best)) - breaking
-                        if limits[p] + grown < enough:
+                        if limits[p] + (gained[h + 1] - gained[since[p] + 1]) < enough:
+                            continue
+                        before = values[b, since[p] + 1]
+                        if limits[p] + _growth(next_states, p, following, before, discount) < enough:
                             continue
                     top = _gather(next_states, unit_rewards, p, following, sign, worth)
                     if top < enough:
                         continue
                     bound, wider, guess[p] = _bound(lists, ball, rooms, r, laws[p], sign, top, guess[p], enough)
-                    q, limits[p] = sign * bound, wider - grown
+                    q, limits[p], since[p] = sign * bound, wider, h
                     best = max(best, q)
                     if keeps:
                         q_out[b, h, p] = q
@@ -142,7 +157,7 @@ def fill_plan(
                 if s == end_state:
                     values[b, h, s] = end_values[h]
                 growth = max(growth, discount * (values[b, h, s] - values[b, h + 1, s]))
-            grown += growth
+            gained[h] = gained[h + 1] + growth
 
 
 @compiled

@@ -187,9 +187,8 @@ class TestSweepsThatLeaveOutPairs:
         n, horizon = 40, 12
         allowed = np.random.default_rng(3).random((n, 4)) < 0.7
         allowed[:, 1] = True
-        problem = random_walk(
-            n, horizon, 2, **{"masks": {"allowed": allowed}, "discount": {"discount": 0.8}}.get(form, {})
-        )
+        options = {"masks": {"allowed": allowed}, "discount": {"discount": 0.8}}.get(form, {})
+        problem = random_walk(n, horizon, 2, **options)
         one = UCMatrixRL().start(Problem.of(problem), [0, 1])
         for seed in range(2):  # pairs of both laws; the third entry of the second law is never seen
             counts = np.random.default_rng(seed).multinomial(n_steps, [0.3, 0.3, 0.2, 0.1, 0.07, 0.03 * seed])[None]

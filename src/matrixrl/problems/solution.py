@@ -255,10 +255,8 @@ class RegretEvaluator:
 
     def regret(self, policies: IntArray) -> FloatArray:
         """Return the exact regret (B,) of one episode under each policy (B, H, S), in the environment's unit."""
-        for known, start_values in self._known:
-            if np.array_equal(known, policies):
-                break
-        else:
+        start_values = next((values for known, values in self._known if np.array_equal(known, policies)), None)
+        if start_values is None:
             self._n_calls += 1
             values = evaluate_batch(self.mdp, policies, repeated=self._n_calls)
             start_values = values[:, 0] @ self.mdp.task.start + self.rest

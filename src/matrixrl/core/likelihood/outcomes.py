@@ -79,7 +79,7 @@ class OutcomeBounds(ValueBounds):
 
     def widths(self, values: FloatArray, frame: Frame, at: tuple[IntArray, IntArray, IntArray, IntArray]) -> FloatArray:
         dynamics, (replica, stage, action, state) = self.dynamics, at
-        rows, places = self._rows_of(replica, dynamics.laws[action, state])
+        rows, places = self._rows_of(replica, dynamics.groups[action, state])
         following = dynamics.next_states[action, state]
         later = np.where(stage < frame.horizon - 1, frame.discount, 0.0)[:, None]
         worth = dynamics.rewards[action, state] + later * values[replica[:, None], stage[:, None] + 1, following]
@@ -116,7 +116,7 @@ class OutcomeBounds(ValueBounds):
         if self._wanted is not None:
             ids = np.flatnonzero(np.broadcast_to(self._wanted, (self.n_replicas, *self.dynamics.laws.shape)))
         replica, pair = np.divmod(ids, n_pairs)
-        return ids, *self._rows_of(replica, self.dynamics.laws.ravel()[pair])
+        return ids, *self._rows_of(replica, self.dynamics.groups.ravel()[pair])
 
     def _means(
         self, values: FloatArray | None, sign: float, epsilon: FloatArray, top: FloatArray | None, *, with_reward: bool
@@ -161,9 +161,7 @@ class OutcomeBounds(ValueBounds):
         for h in range(frame.horizon):
             x, y = np.divmod(codes, n)
             pairs = (first[h, x].astype(np.int64), x), (second[h, y].astype(np.int64), y)
-            matters = [dynamics.matters[pair] for pair in pairs]
-            law = np.where(matters[0], dynamics.laws[pairs[0]], dynamics.laws[pairs[1]])
-            shares = (dynamics.laws[pairs[0]] == dynamics.laws[pairs[1]]) | ~matters[0] | ~matters[1]
+            law, shares = dynamics.shared(*pairs)
             if len(codes) * dynamics.n_outcomes > _MOST_TOGETHER:
                 return None
             following = dynamics.next_states[pairs[0]].astype(np.int64) * n + dynamics.next_states[pairs[1]]
@@ -221,4 +219,4 @@ class OutcomeBounds(ValueBounds):
         """Next states and unit rewards (A·S, W), and laws (A·S,), as compiled loops take them."""
         n_pairs = self.dynamics.laws.size
         following = loop_array(self.dynamics.next_states.reshape(n_pairs, -1))
-        return following, loop_array(self.dynamics.rewards.reshape(n_pairs, -1)), self.dynamics.laws.ravel()
+        return following, loop_array(self.dynamics.rewards.reshape(n_pairs, -1)), self.dynamics.groups.ravel()

@@ -101,7 +101,7 @@ class OutcomeTables:
 
     @property
     def groups(self) -> IntArray:
-        """(A, S) Group of each pair: pairs of a group share counts. These are the laws, unless outcomes are censored."""
+        """(A, S) Group of each pair, whose pairs share counts: its law, unless outcomes are censored."""
         return self.partitions.groups if self.is_censored else self.laws
 
     def shared(self, first: tuple[IntArray, IntArray], second: tuple[IntArray, IntArray]) -> tuple[IntArray, BoolArray]:

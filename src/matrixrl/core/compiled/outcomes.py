@@ -44,10 +44,9 @@ def _bound(
 ) -> tuple[float, float, float]:
     """Return `largest_mean` of sign·worth by law g of replica r.
 
-    Args:
-        lists: Firsts and lasts of the laws (B, K), shares and outcomes of all entries.
-        ball: Radii of the laws (B, K), and those at the top.
-        rooms: Worth of the outcomes (W,), room for the entries of a law, and two empty arrays.
+    `lists` are firsts and lasts of the laws (B, K), shares and outcomes of all entries; `ball` the radii of the laws
+    (B, K), and those at the top; `rooms` the worth of the outcomes (W,), room for the entries of a law, and two empty
+    arrays.
     """
     firsts, lasts, shares, outcomes = lists
     epsilon, top_epsilon = ball

@@ -1,89 +1,268 @@
-"""A shop whose dynamics are known and whose demand is not: how good the greedy policy is, and what is proven, by month.
+"""Problems with known dynamics and unknown noise: how good the greedy policy is, and what is proven, by episode.
 
-`python benchmarks/known_dynamics.py` prints a table: KnownDynamics beside an agent that learns every pair by itself.
+`python benchmarks/known_dynamics.py shop` prints a table: KnownDynamics beside an agent that learns every pair by
+itself. `lost-sales` also says when a policy is proven to be better than a base stock policy. `--coverage 100` counts
+the runs of all problems in which some bound is wrong at δ = 0.5, and `--speed` measures a problem of 100,000 states.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import poisson
+from numpy.typing import NDArray
+from scipy.stats import binom, poisson
 
 import matrixrl
 
-MONTHS = (1, 4, 12, 200)
 _SHELF, _DAYS, _BOX = 25, 28, 5
 _MEANS = (6.0, 5.0, 5.0, 6.0, 8.0, 12.0, 9.0)  # demand of the days of the week
+_ROOM, _SEATS, _WORN = 20, 30, 15
 
 
-def step(state: Any, boxes: Any, demand: Any) -> tuple[Any, Any]:
-    """Return the stock and the weekday of tomorrow, and the euros earned today."""
-    stock, day = state
-    delivered = np.minimum(_BOX * boxes, _SHELF - stock)
-    sold = np.minimum(stock + delivered, demand)
-    left = stock + delivered - sold
-    return (left, (day + 1) % 7), 25.0 * sold - 12.0 * delivered - 0.5 * left - 3.0 * (demand - sold)
+def _cut_poisson(means: Any, most: int) -> NDArray[Any]:
+    """Return Poisson laws (K, most + 1) of numbers that are cut at the largest one."""
+    law = poisson.pmf(np.arange(most + 1), np.asarray(means)[:, None])
+    law[:, -1] += poisson.sf(most, means)
+    return law
 
 
-def shop() -> matrixrl.KnownDynamics:
-    """Return the shop: 182 states (stock and weekday), 6 orders, 28 days, one demand law for each weekday."""
-    demands = np.arange(_SHELF + 1)
-    law = poisson.pmf(demands, np.array(_MEANS)[:, None])
-    law[:, -1] += poisson.sf(_SHELF, _MEANS)
+def _stock(penalty: float) -> Callable[..., Any]:
+    """Return the step of a shop: tomorrow's stock and weekday, and the euros of today."""
+
+    def step(state: Any, boxes: Any, demand: Any) -> tuple[Any, Any]:
+        stock, day = state
+        delivered = np.minimum(_BOX * boxes, _SHELF - stock)
+        sold = np.minimum(stock + delivered, demand)
+        left = stock + delivered - sold
+        return (left, (day + 1) % 7), 25.0 * sold - 12.0 * delivered - 0.5 * left - penalty * (demand - sold)
+
+    return step
+
+
+def _shop(penalty: float, **options: Any) -> matrixrl.KnownDynamics:
     return matrixrl.KnownDynamics(
-        step,
-        outcomes=len(demands),
+        _stock(penalty),
+        outcomes=_SHELF + 1,
         states=(_SHELF + 1, 7),
         n_actions=6,
         horizon=_DAYS,
         start=(0, 0),
         laws=lambda state, boxes: state[1] + 0 * boxes,
-        law=law,
+        law=_cut_poisson(_MEANS, _SHELF),
         vectorized=True,
+        **options,
     )
 
 
-def measured(problem: Any, mdp: Any, seed: int, months: tuple[int, ...], **settings: Any) -> list[tuple[float, ...]]:
-    """Return value of the greedy policy, lower and upper bound, and seconds, after some numbers of episodes."""
+def queue() -> matrixrl.KnownDynamics:
+    """Return a queue: serve 0 to 4 customers an hour, who pay 5; servers cost 1.5 and waiting costs 0.3."""
+
+    def step(waiting: Any, servers: Any, arrivals: Any) -> tuple[Any, Any]:
+        served = np.minimum(waiting, servers)
+        return np.minimum(waiting - served + arrivals, _ROOM), 5.0 * served - 1.5 * servers - 0.3 * waiting
+
+    return matrixrl.KnownDynamics(
+        step,
+        outcomes=7,
+        n_states=_ROOM + 1,
+        n_actions=5,
+        horizon=24,
+        start=0,
+        law=_cut_poisson([2.2], 6),
+        vectorized=True,
+        censored=True,  # those who find the room full leave unseen
+    )
+
+
+def pricing() -> matrixrl.KnownDynamics:
+    """Return 30 seats that are sold within 20 days at one of four prices; each price has a law of its demand."""
+    prices = np.array([40.0, 60.0, 80.0, 120.0])
+
+    def step(seats: Any, price: Any, demand: Any) -> tuple[Any, Any]:
+        sold = np.minimum(seats, demand)
+        return seats - sold, prices[price] * sold
+
+    return matrixrl.KnownDynamics(
+        step,
+        outcomes=9,
+        n_states=_SEATS + 1,
+        n_actions=4,
+        horizon=20,
+        start=_SEATS,
+        laws=lambda seats, price: price + 0 * seats,
+        law=_cut_poisson([3.0, 2.1, 1.5, 0.6], 8),
+        vectorized=True,
+        censored=True,  # nobody counts who would have bought a seat that is sold
+    )
+
+
+def maintenance() -> matrixrl.KnownDynamics:
+    """Return a machine that wears by a random amount: run it, slow it down, or repair it; a breakdown costs 60."""
+
+    def step(wear: Any, action: Any, amount: Any) -> tuple[Any, Any]:
+        after = np.where(action == 2, 0, wear + np.where(action == 1, (amount + 1) // 2, amount))
+        broken = after >= _WORN
+        earned = np.array([10.0, 6.0, -8.0])[action] - 0.2 * wear - 60.0 * broken
+        return np.where(broken, 0, after), earned
+
+    return matrixrl.KnownDynamics(
+        step,
+        outcomes=7,
+        n_states=_WORN,
+        n_actions=3,
+        horizon=30,
+        start=0,
+        law=binom.pmf(np.arange(7), 6, 0.25)[None],
+        vectorized=True,
+        censored=True,
+    )
+
+
+PROBLEMS: dict[str, Callable[[], matrixrl.KnownDynamics]] = {
+    "shop": lambda: _shop(3.0),
+    "lost-sales": lambda: _shop(0.0, censored=True),
+    "queue": queue,
+    "pricing": pricing,
+    "maintenance": maintenance,
+}
+
+
+class Measured(NamedTuple):
+    """Value of the greedy policy, lower and upper bound, and seconds, after some number of episodes."""
+
+    value: float
+    lower: float
+    upper: float
+    seconds: float
+
+
+def measured(problem: Any, mdp: Any, seed: int, episodes: list[int], **settings: Any) -> list[Measured]:
+    """Return what was measured after each of some numbers of episodes."""
     agent, found, seconds = matrixrl.MatrixRL(problem, seed=seed, **settings), [], 0.0
     first = int(np.argmax(mdp.task.start))
-    for month in months:
+    for count in episodes:
         began = time.perf_counter()
-        agent.learn(n_episodes=month - agent.n_episodes)
+        agent.learn(n_episodes=count - agent.n_episodes)
         seconds += time.perf_counter() - began
         value = matrixrl.evaluate(mdp, agent.greedy().table)[0, first]
         certificate = agent.recommend().certificate
-        found.append((float(value), certificate.lower, certificate.upper, seconds))
+        found.append(Measured(float(value), certificate.lower, certificate.upper, seconds))
     return found
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1000, 1008)))
-    parser.add_argument("--months", type=int, nargs="+", default=list(MONTHS))
-    chosen = parser.parse_args()
+def print_table(name: str, seeds: list[int], episodes: list[int]) -> None:
+    """Print the table of one problem."""
     began = time.perf_counter()
-    known = shop()
-    print(f"tabulated in {time.perf_counter() - began:.2f} s")
-    best, (low, high) = matrixrl.solve(known.mdp).start_value, known.reward_range
-    print(f"V* {best:,.0f}; without data [{_DAYS * low:,.0f}, {_DAYS * high:,.0f}]; seeds {chosen.seeds}")
-    for name, problem, settings in (
+    known = PROBLEMS[name]()
+    print(f"{name}: {known.n_states} states, tabulated in {time.perf_counter() - began:.2f} s")
+    best, steps = matrixrl.solve(known.mdp).start_value, known.horizon
+    low, high = (steps * bound for bound in known.reward_range)
+    print(f"V* {best:,.0f}; without data [{low:,.0f}, {high:,.0f}]; seeds {seeds}")
+    for way, problem, settings in (
         ("known dynamics", known, {"compiled": True}),
         ("one-hot pairs", known.mdp, {"known_reward": False}),
     ):
-        runs = np.array([measured(problem, known.mdp, seed, tuple(chosen.months), **settings) for seed in chosen.seeds])
-        for i, month in enumerate(chosen.months):
+        runs = np.array([measured(problem, known.mdp, seed, episodes, **settings) for seed in seeds])
+        for i, count in enumerate(episodes):
             value, lower, upper, seconds = runs[:, i].T
-            share, width = value / best, (upper - lower) / (_DAYS * (high - low))
+            share, width = value / best, (upper - lower) / (high - low)
             print(
-                f"{name:15} {month:4} months: greedy {share.mean():6.3f} V* (worst {share.min():6.3f}), "
+                f"{way:15} {count:4} episodes: greedy {share.mean():6.3f} V* (worst {share.min():6.3f}), "
                 f"proven [{lower.mean():6,.0f}, {upper.mean():6,.0f}], width {width.mean():.3f} of the trivial one, "
-                f"{seconds.mean():5.1f} s, bounds wrong in {int(((upper < best) | (lower > best)).sum())}"
+                f"{seconds.mean():5.1f} s, bounds wrong in {int(((upper < best) | (lower > best)).sum())}",
+                flush=True,
             )
+
+
+def print_proofs(seeds: list[int], most: int) -> None:
+    """Print after how many months a policy is proven to earn more than a base stock of 10 pieces."""
+    known = PROBLEMS["lost-sales"]()
+    base = np.array([np.ceil(max(10 - stock, 0) / _BOX) for stock in range(_SHELF + 1) for _ in range(7)], dtype=int)
+    table = np.tile(base, (_DAYS, 1))
+    value = matrixrl.evaluate(known.mdp, table)[0, 0]
+    print(f"base stock of 10: {value:,.0f} of V* {matrixrl.solve(known.mdp).start_value:,.0f}")
+    for seed in seeds:
+        agent = matrixrl.MatrixRL(known, seed=seed, compiled=True)
+        while agent.n_episodes < most:
+            agent.learn(n_episodes=6)
+            found = agent.compare(agent.greedy(), table)
+            if found.lower > 0.0:
+                break
+        print(f"seed {seed}: after {agent.n_episodes} months, {found}", flush=True)
+
+
+def print_coverage(n_runs: int) -> None:
+    """Print in how many runs some bound is wrong at δ = 0.5."""
+    for name, make in PROBLEMS.items():
+        known, wrong = make(), 0
+        best = matrixrl.solve(known.mdp).start_value
+        first = int(np.argmax(known.start))
+        for seed in range(n_runs):
+            agent = matrixrl.MatrixRL(known, seed=5000 + seed, delta=0.5, compiled=True)
+            fails = False
+            for _ in range(4):
+                agent.learn(n_episodes=3)
+                found = agent.recommend()
+                value = matrixrl.evaluate(known.mdp, found.policy.table)[0, first]
+                fails |= found.certificate.upper < best - 1e-6 or found.certificate.lower > value + 1e-6
+            wrong += fails
+        print(f"{name}: some bound wrong in {wrong} of {n_runs} runs at δ = 0.5", flush=True)
+
+
+def print_speed(n_episodes: int) -> None:
+    """Print milliseconds an episode of 100,000 states, 4 actions, 20 outcomes and 20 steps."""
+    n = 10_000
+
+    def step(state: Any, boxes: Any, demand: Any) -> tuple[Any, Any]:
+        stock, season = state
+        have = np.minimum(stock + 4 * boxes, n - 1)
+        sold = np.minimum(have, demand)
+        return (have - sold, (season + demand) % 10), 5.0 * sold - 2.0 * (have - stock) - 0.01 * (have - sold)
+
+    began = time.perf_counter()
+    known = matrixrl.KnownDynamics(
+        step,
+        outcomes=20,
+        states=(n, 10),
+        n_actions=4,
+        horizon=20,
+        start=(0, 0),
+        law=_cut_poisson([6.0], 19),
+        vectorized=True,
+    )
+    print(f"tabulated in {time.perf_counter() - began:.1f} s")
+    agent = matrixrl.MatrixRL(known, seed=0, compiled=True)
+    agent.learn(n_episodes=1)  # loads or compiles the loops, and solves the problem for regret
+    at = time.perf_counter(), time.process_time(), agent.algorithm.n_plans.sum()
+    agent.learn(n_episodes=n_episodes)
+    spent = [1e3 * (now - then) / n_episodes for now, then in zip((time.perf_counter(), time.process_time()), at[:2])]
+    plans = agent.algorithm.n_plans.sum() - at[2]
+    print(f"{n_episodes} episodes: {spent[0]:.1f} ms an episode ({spent[1]:.1f} ms of the processor), {plans} plans")
+
+
+def main() -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problems", nargs="*", choices=[*PROBLEMS, []], default=["shop"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1000, 1008)))
+    parser.add_argument("--episodes", type=int, nargs="+", default=[1, 4, 12, 200])
+    parser.add_argument("--proof", type=int, default=0, metavar="MONTHS", help="months of lost sales to play at most")
+    parser.add_argument("--coverage", type=int, default=0, metavar="RUNS")
+    parser.add_argument("--speed", type=int, default=0, metavar="EPISODES")
+    chosen = parser.parse_args()
+    if chosen.proof:
+        print_proofs(chosen.seeds, chosen.proof)
+    if chosen.coverage:
+        print_coverage(chosen.coverage)
+    if chosen.speed:
+        print_speed(chosen.speed)
+    if not (chosen.proof or chosen.coverage or chosen.speed):
+        for name in chosen.problems:
+            print_table(name, chosen.seeds, chosen.episodes)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,41 @@ def test_cells_are_outcomes_with_the_same_next_state_and_reward(seed):
             assert parts.serves[parts.groups[a, s], parts.groups[b, t]] == expected
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_two_pairs_share_outcomes_in_the_finer_of_their_groups(seed):
+    tables = random_world(seed).dynamics
+    pairs = np.array([(a, s) for a in range(2) for s in range(4)])
+    first, second = (tuple(pairs[numbers].T) for numbers in np.divmod(np.arange(64), 8))
+    groups, may_share = tables.shared(first, second)
+    for number, (one, other) in enumerate(zip(zip(*first, strict=True), zip(*second, strict=True), strict=True)):
+        cells = [cells_of(random_world(seed), *pair) for pair in (one, other)]
+        depends = [pair for pair, own in zip((one, other), cells, strict=True) if len(own) > 1]
+        same_law = tables.laws[one] == tables.laws[other]
+        finer = [
+            pair
+            for pair, own, others in ((one, *cells), (other, *cells[::-1]))
+            if all(any(small <= large for large in others) for small in own)
+        ]
+        assert may_share[number] == (len(depends) < 2 or bool(same_law and finer))
+        if len(depends) == 1:
+            assert groups[number] == tables.groups[depends[0]]
+        elif depends and may_share[number]:
+            assert groups[number] in [tables.groups[pair] for pair in finer]
+
+
+def test_the_union_is_over_groups_and_the_functions_of_pairs_with_several_cells():
+    problem = random_world(1)
+    tables, one = problem.dynamics, learner(problem, played(problem, 60), delta=0.1)
+    several = {int(tables.groups[a, s]) for a in range(2) for s in range(4) if len(cells_of(problem, a, s)) > 1}
+    states = {s for a in range(2) for s in range(4) if len(cells_of(problem, a, s)) > 1}
+    assert len(several) > tables.n_laws
+    [bounds] = one.model.bounds(one.clock, "proven")
+    seen, share = bounds.law.seen, one.model.confidence.parts.all_functions
+    log_ratio = seen.totals * bounds.law.lower - one.model.excess.ravel()[seen.ids]
+    np.testing.assert_allclose(log_ratio, np.log(len(several) / (share * 0.1)), rtol=1e-9)
+    assert one.model.confidence.n_targets[0] == 4 * len(states)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_of_a_group_are_those_of_all_steps_that_serve_it(seed):
     problem = random_world(seed)

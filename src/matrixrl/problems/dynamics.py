@@ -332,7 +332,7 @@ class KnownDynamics(Task):
         facts = super()._facts() | {name: f"{count:,}" for name, count in found.items()}
         low, high = self.reward_range
         if self.dynamics.is_censored:
-            facts["outcomes"] += ", seen through next state and reward alone"
+            facts["outcomes"] = f"{facts['outcomes']}, seen through next state and reward alone"
         return facts | {"rewards": f"{low:g} to {high:g}, known for each outcome"}
 
 

@@ -51,7 +51,7 @@ def _bound(
     firsts, lasts, shares, outcomes = lists
     epsilon, top_epsilon = ball
     worth, gaps, empty, no_table = rooms
-    return largest_mean(
+    found: tuple[float, float, float] = largest_mean(
         firsts[r, g],
         lasts[r, g],
         shares,
@@ -68,6 +68,7 @@ def _bound(
         enough,
         gaps,
     )
+    return found
 
 
 @compiled

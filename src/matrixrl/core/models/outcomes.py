@@ -98,7 +98,8 @@ class OutcomeModel(CountModel):
         codes, places = np.unique(
             (replica * self.n_rows + self.groups.ravel()[pair]) * n_outcomes + outcome, return_inverse=True
         )
-        counts.take(codes, np.bincount(places, arrays["times"], minlength=len(codes)))
+        times = np.bincount(places, arrays["times"], minlength=len(codes)).astype(np.float64)
+        counts.take(codes, times)
         return counts.seen
 
     @property

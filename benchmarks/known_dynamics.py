@@ -1,7 +1,7 @@
 """Problems with known dynamics and unknown noise: how good the greedy policy is, and what is proven, by episode.
 
-`python benchmarks/known_dynamics.py --problems shop` prints a table: KnownDynamics beside an agent that learns every pair by
-itself. `--proof 120` says after how many months of lost sales a policy is proven to be better than a base stock policy,
+`python benchmarks/known_dynamics.py --problems shop` prints a table: KnownDynamics beside an agent that learns every
+pair by itself. `--proof 120` says after how many months of lost sales a policy is proven to beat a base stock policy,
 `--coverage 100` counts the runs of all problems in which some bound is wrong at δ = 0.5, and `--speed 1000` measures a
 problem of 100,000 states.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EMPTY_SET", "GIVEN_REWARD", "GRAM_RANK", "PROBABILITY", "ROUNDING", "TIE"]
+__all__ = ["EMPTY_SET", "EQUAL_REWARDS", "GIVEN_REWARD", "GRAM_RANK", "PROBABILITY", "ROUNDING", "TIE"]
 
 PROBABILITY: Final = 1e-8
 """Largest error of the sum of a row of P, and largest negative probability. Rounding of long sums is smaller."""
@@ -33,3 +33,7 @@ GIVEN_REWARD: Final = 1e-6
 """Largest difference between a given reward and the expected one, as a share of the range of rewards, that does not
 count as one (docs/proofs.md, section 5). Rewards in single precision are rounded by less than a tenth of it, and so is
 the slack of the declared range."""
+
+EQUAL_REWARDS: Final = 1e-12
+"""Largest difference between the rewards that a user's function returns for the outcomes of one state and action, as a
+share of the largest reward, that counts as rounding: they become one number. A few additions err by less than 1e-15."""

@@ -164,6 +164,64 @@ class TestBoundsOverLaws:
             np.testing.assert_allclose(both[0][:, :-1], both[1][:, :-1], atol=ALGEBRA)
 
 
+def random_walk(n: int, horizon: int, n_laws: int, **options) -> KnownDynamics:
+    """Return a world in which most actions are never the best one, so that a sweep leaves out most pairs."""
+    noise = np.random.default_rng(7).uniform(0.0, 0.3, size=(n, 4))
+    return KnownDynamics(
+        lambda s, a, w: (np.clip(s + w - 3 + a, 0, n - 1), noise[s, a] + s / n - 0.4 * a),
+        outcomes=6,
+        n_states=n,
+        n_actions=4,
+        horizon=horizon,
+        start=0,
+        laws=lambda s, a: (s + a) % n_laws,
+        vectorized=True,
+        **options,
+    )
+
+
+class TestSweepsThatLeaveOutPairs:
+    @pytest.mark.parametrize("n_steps", [0, 3, 40, 3000, 10**6])
+    @pytest.mark.parametrize("form", ["plain", "masks", "discount"])
+    def test_plans_are_those_of_numpy(self, form, n_steps):
+        n, horizon = 40, 12
+        allowed = np.random.default_rng(3).random((n, 4)) < 0.7
+        allowed[:, 1] = True
+        options = {"masks": {"allowed": allowed}, "discount": {"discount": 0.8}}.get(form, {})
+        problem = random_walk(n, horizon, 2, **options)
+        one = UCMatrixRL().start(Problem.of(problem), [0, 1])
+        for seed in range(2):  # pairs of both laws; the third entry of the second law is never seen
+            counts = np.random.default_rng(seed).multinomial(n_steps, [0.3, 0.3, 0.2, 0.1, 0.07, 0.03 * seed])[None]
+            counts = np.pad(counts, ((0, 0), (0, 6 - counts.shape[1]))).repeat(2, axis=0).astype(float)
+            one.model.update(np.full((2, 6), seed), np.tile(np.arange(6), (2, 1)), np.zeros((2, 6)), counts)
+        rankings = np.random.default_rng(1).random((2, 4))
+        for level in ("agent", "tuned", "proven"):
+            [bounds] = one.model.bounds(one.clock, level)
+            plans = [
+                matrixrl.core.backup.greedy_plan(bounds, one.frame, rankings, compiled=compiled)
+                for compiled in (False, True)
+            ]
+            np.testing.assert_allclose(plans[0].values, plans[1].values, atol=ALGEBRA)
+            assert (plans[0].policy == plans[1].policy).mean() > 1.0 - 1e-3  # ties are broken after rounding
+
+    def test_widths_of_played_pairs_are_those_of_all_pairs(self):
+        one = learner(world(8, discount=0.9), 40)
+        [bounds] = one.model.bounds(one.clock, "proven")
+        rng = np.random.default_rng(2)
+        values = rng.random((2, H + 1, S))
+        at = tuple(rng.integers(size, size=30) for size in (2, H, A, S))
+        ordinary = matrixrl.core.backup.ValueBounds.widths(bounds, values, one.frame, at)
+        np.testing.assert_allclose(bounds.widths(values, one.frame, at), ordinary, atol=ALGEBRA)
+
+    def test_large_problems_are_planned_when_data_have_doubled(self):
+        small, large = random_walk(100, 10, 1), random_walk(2600, 10, 1)
+        found = [UCMatrixRL().start(Problem.of(problem), [0]).settings.switch_growth for problem in (small, large)]
+        assert found == [0.1, 1.0]
+        for own in (0.0, 0.3):
+            made = UCMatrixRL(switch_growth=own).start(Problem.of(large), [0])
+            assert made.settings.switch_growth == own
+
+
 def ending(options) -> KnownDynamics:
     """Return the world of seed 3 in which the last outcome ends an episode."""
     plain = world(3)
@@ -320,6 +378,24 @@ class TestAlarm:
 
 
 class TestSimulation:
+    def test_agents_that_do_not_know_the_dynamics_learn_next_states(self):
+        """The outcome leads to another state than that of its own number, so one cannot be taken for the other."""
+        problem = KnownDynamics(
+            lambda s, _, w: (int((s + w + 1) % 4), float(w)),
+            outcomes=2,
+            n_states=4,
+            n_actions=1,
+            horizon=5,
+            start=0,
+            law=[0.5, 0.5],
+        )
+        for compiled in (False, True):
+            agent = MatrixRL(problem.mdp, seed=0, compiled=compiled)
+            agent.learn(n_episodes=30)
+            seen = agent.algorithm.model.counts.seen
+            found = {(int(seen.ids[row]), int(state)) for row, state in zip(seen.places, seen.outcomes, strict=True)}
+            assert found == {(s, (s + w + 1) % 4) for s in range(4) for w in range(2)}
+
     def test_table_is_the_sum_over_outcomes(self):
         problem = world(7)
         table, mean = np.zeros((S, A, S)), np.zeros((S, A))

@@ -102,6 +102,27 @@ class TestTables:
         low, high = problem.reward_range
         assert low <= 0.0 <= high
 
+    def test_outcomes_may_be_huge(self):
+        problem = shop(outcomes=[1e300, 0.0, 1.0, 2.0], step=lambda s, _a, w: (s, min(w, 3.0)))
+        assert problem.transition(0, 0, 1e300) == (0, 3.0, False)
+
+    def test_rewards_that_differ_by_rounding_are_one(self):
+        rewards = [0.3, 0.1 + 0.2, 0.1 * 3, 0.6 - 0.3]
+        assert len(set(rewards)) > 1
+        known = shop(step=lambda s, a, w: (s, rewards[w] if a == 0 else float(w)))
+        assert not known.dynamics.matters[0, :6].any()
+        assert known.dynamics.matters[1, :5].all()
+
+    def test_a_law_that_only_forbidden_pairs_have(self):
+        allowed = np.ones((6, 3), dtype=bool)
+        allowed[:, 2] = False
+        laws = np.tile([0, 0, 1], (6, 1))
+        known = shop(step=clipped, allowed=allowed, laws=laws, law=[LAW, LAW[::-1]])
+        assert known.dynamics.n_laws == 2
+        agent = MatrixRL(known, seed=0)
+        agent.learn(n_episodes=5)
+        assert agent.algorithm.model.confidence.n_groups == 1  # β_D counts those that matter
+
 
 def counting():
     calls = []
@@ -129,6 +150,14 @@ BAD = {
     "no distribution": (shop_step, {"law": 2.0 * LAW}, "law"),
     "laws of another shape": (shop_step, {"laws": np.zeros((2, 2), dtype=int)}, "laws must have shape"),
     "laws that are no numbers": (shop_step, {"laws": lambda _s, _a: "rain"}, "laws must be whole numbers"),
+    "laws of rows of different lengths": (shop_step, {"laws": [[0, 1], [0]]}, "laws must have rows of equal length"),
+    "a law of rows of different lengths": (shop_step, {"law": [[0.5, 0.5], [1.0]]}, "law must have rows of equal"),
+    "outcomes of different lengths": (shop_step, {"outcomes": [[1], [1, 2]]}, "outcomes must be an array of numbers"),
+    "one number for a vector": (
+        lambda _s, _a, _w: (0, 1.0),
+        {"vectorized": True, "n_states": None, "states": (3, 2), "start": None, "allowed": None},
+        "the next states of step must have 2 parts",
+    ),
     "equal outcomes": (shop_step, {"outcomes": [1, 1, 2]}, "outcomes must be different"),
     "no outcome": (shop_step, {"outcomes": 0}, "outcomes must be at least 1"),
     "no states": (shop_step, {"n_states": None}, "n_states or states must be given"),
@@ -184,6 +213,18 @@ def test_damaged_tables_of_a_file_are_refused(change):
 class TestEnvironment:
     def test_is_one_of_gymnasium(self):
         check_env(shop(law=LAW, allowed=None, step=clipped).make_env(), skip_render_check=True)
+
+    @pytest.mark.parametrize("name", ["mdp", "make_env"])
+    def test_agents_play_it_where_episodes_terminate(self, name, tmp_path):
+        problem = shop(lambda s, a, w: (*clipped(s, a, w), w == 3), law=LAW, allowed=None)
+        given = problem.mdp if name == "mdp" else problem.make_env()
+        agent = MatrixRL(given, seed=0, known_reward=False)
+        agent.learn(n_episodes=30)
+        assert min(agent.history.lengths) < 7
+        agent.save(tmp_path / "agent")
+        again = MatrixRL.load(tmp_path / "agent")
+        assert again.n_episodes == 30
+        assert str(again.certificate()) == str(agent.certificate())
 
     def test_needs_a_law(self):
         with pytest.raises(InvalidInput, match="law must be given to simulate"):

@@ -173,6 +173,25 @@ class ValueBounds(ABC):
         """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
         return self
 
+    def widths(self, values: FloatArray, frame: Frame, at: tuple[IntArray, IntArray, IntArray, IntArray]) -> FloatArray:
+        """Return U − L, the bounds on r + P V of the next stage, of some pairs at some stages: (n,).
+
+        Args:
+            values: (B, H + 1, S) Values V.
+            frame: Horizon, sizes and discount.
+            at: Replica, stage, action and state, each (n,).
+        """
+        replica, stage, action, state = at
+        pairs = np.zeros((self.n_replicas, frame.n_actions, frame.n_states), dtype=np.bool_)
+        pairs[replica, action, state] = True
+        used, found = self.restricted(pairs), np.zeros(len(stage))
+        for h in np.unique(stage).tolist():
+            here = stage == h
+            of_pairs = replica[here], action[here], state[here]
+            following = None if h == frame.horizon - 1 else frame.discount * values[:, h + 1]
+            found[here] = used.any_q(following)[of_pairs] - used.any_q(following, sign=-1.0)[of_pairs]
+        return found
+
     def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
         """Return bounds on Q* from bounds (B, S) on V* of the next stage, or from None at the last stage.
 

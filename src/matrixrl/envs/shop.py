@@ -13,7 +13,7 @@ from matrixrl.records import IntArray
 __all__ = ["shop", "usual_orders"]
 
 SHELF, DAYS, BOX, WEEK = 25, 28, 5, 7
-_MEANS = (6.0, 5.0, 5.0, 6.0, 8.0, 12.0, 9.0)  # demand of the days of the week
+MEANS = (6.0, 5.0, 5.0, 6.0, 8.0, 12.0, 9.0)  # demand of the days of the week
 _USUAL = 10  # the mean demand of a day, 7.3 pieces, in whole boxes
 
 
@@ -39,8 +39,8 @@ def shop() -> KnownDynamics:
     2515
     """
     demands = np.arange(SHELF + 1)
-    law = poisson.pmf(demands, np.array(_MEANS)[:, None])
-    law[:, -1] += poisson.sf(SHELF, _MEANS)
+    law = poisson.pmf(demands, np.array(MEANS)[:, None])
+    law[:, -1] += poisson.sf(SHELF, MEANS)
     return KnownDynamics(
         step,
         outcomes=len(demands),

@@ -165,7 +165,7 @@ class SeenLog:
         if not played:
             return
         lengths = np.array([steps.actions.shape[1] for steps in played], dtype=np.int64)
-        names = _OF_STEPS if played[0].outcomes is None else (*_OF_STEPS, _OUTCOMES)
+        names = _OF_STEPS if self._problem.task.dynamics is None else (*_OF_STEPS, _OUTCOMES)
         arrays = {name: np.concatenate([getattr(steps, name)[0] for steps in played]) for name in names}
         arrays["actions"] = self._problem.task.stages.own(arrays["actions"])
         self._add(StepLog(**arrays, firsts=np.zeros_like(lengths), lengths=lengths), logged=False)

@@ -88,9 +88,12 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem, text: Callable[
 
 
 def _outcomes(seen: StepLog, problem: Problem) -> dict[str, NDArray[Any]]:
-    """Return the column of outcomes of a problem with known dynamics; one that was not seen is masked."""
+    """Return the column of outcomes of a problem with known dynamics; one that was not seen is masked.
+
+    There is none of censored outcomes, which follow from the other columns as far as they were seen.
+    """
     dynamics = problem.task.dynamics
-    if dynamics is None or seen.outcomes is None:
+    if dynamics is None or seen.outcomes is None or dynamics.is_censored:
         return {}
     return {"outcome": np.ma.masked_array(dynamics.outcomes[seen.outcomes], seen.outcomes < 0)}
 

@@ -17,15 +17,18 @@ from matrixrl.checks import distributions, fail, flag, function, indices, intege
 from matrixrl.errors import InvalidInput
 from matrixrl.problems.action_masks import read_masks
 from matrixrl.problems.finite import FiniteMDP, MDPEnv
+from matrixrl.problems.partitions import Partitions, partitions
 from matrixrl.problems.stages import Stages
 from matrixrl.problems.tabulation import Tables, arguments, tabulate
 from matrixrl.problems.task import Task, checked_range, read_start
 from matrixrl.problems.transitions import cumulative, invert
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.spaces import Codec, codec_of, read_space
+from matrixrl.tolerances import EQUAL_REWARDS
 
 __all__ = ["KnownDynamics", "OutcomeMDP", "OutcomeTables"]
 
+_WHOLE = 2.0**53  # beyond it, floats skip whole numbers
 _NUMBERS = 1 << 22  # comparisons that are made together
 SAME_REWARD = 1e-6
 """Share of the range of rewards within which an observed reward is that of an outcome."""
@@ -40,32 +43,35 @@ class OutcomeTables:
         next_states: (A, S, W) Next states.
         rewards: (A, S, W) Rewards, in the environment's unit.
         laws: (A, S) Law of the outcome of each pair, from 0 to K − 1.
+        is_censored: Whether nothing is seen of an outcome but next state and reward.
     """
 
     outcomes: NDArray[Any]
     next_states: IntArray
     rewards: FloatArray
     laws: IntArray
+    is_censored: bool = False
 
     LIKE: ClassVar[dict[str, NDArray[Any]]] = {
         "outcomes": np.empty(0),
         "outcome_states": np.empty((0, 0, 0), dtype=np.int32),
         "outcome_rewards": np.empty((0, 0, 0)),
         "outcome_laws": np.empty((0, 0), dtype=np.int64),
+        "outcome_is_censored": np.empty(0, dtype=np.bool_),
     }
     """Names, types and numbers of axes of the arrays of `arrays`."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all tables as named arrays, for saving."""
         tables = self.outcomes.astype(np.float64), self.next_states, self.rewards, self.laws
-        return dict(zip(self.LIKE, tables, strict=True))
+        return dict(zip(self.LIKE, (*tables, np.array([self.is_censored])), strict=True))
 
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], n_states: int, n_actions: int, reward_range: tuple[float, float]
     ) -> OutcomeTables:
         """Return what `arrays` of a problem of these sizes returned, or raise `InvalidInput`."""
-        outcomes, following, rewards, laws = (arrays[name] for name in cls.LIKE)
+        outcomes, following, rewards, laws, is_censored = (arrays[name] for name in cls.LIKE)
         low, high = reward_range
         fits = (
             following.shape == rewards.shape == (n_actions, n_states, len(outcomes))
@@ -74,9 +80,9 @@ class OutcomeTables:
             and bool(((rewards >= low) & (rewards <= high)).all())
             and bool(((laws >= 0) & (laws < laws.size)).all())
         )
-        if not fits or not len(outcomes):
+        if not fits or not len(outcomes) or is_censored.shape != (1,):
             raise InvalidInput("the tables of known dynamics must fit the states, actions and rewards")
-        return cls(_outcomes(outcomes), following, rewards, laws)
+        return cls(_outcomes(outcomes), following, rewards, laws, bool(is_censored[0]))
 
     @property
     def n_outcomes(self) -> int:
@@ -87,6 +93,29 @@ class OutcomeTables:
     def n_laws(self) -> int:
         """Number of laws K."""
         return int(self.laws.max()) + 1
+
+    @cached_property
+    def partitions(self) -> Partitions:
+        """The outcomes that look alike in each pair, where outcomes are censored."""
+        return partitions(self.next_states, self.rewards, self.laws)
+
+    @property
+    def groups(self) -> IntArray:
+        """(A, S) Group of each pair, whose pairs share counts: its law, unless outcomes are censored."""
+        return self.partitions.groups if self.is_censored else self.laws
+
+    def shared(self, first: tuple[IntArray, IntArray], second: tuple[IntArray, IntArray]) -> tuple[IntArray, BoolArray]:
+        """Return the group whose counts serve both of two pairs (n,) of actions and states, and whether there is one.
+
+        It may be any group where neither pair depends on its outcome.
+        """
+        groups, matters = (self.groups[first], self.groups[second]), (self.matters[first], self.matters[second])
+        serves = (groups[0] == groups[1], groups[0] == groups[1])
+        if self.is_censored:
+            table = self.partitions.serves
+            serves = table[groups], table[groups[1], groups[0]]
+        found = np.where(matters[0] & (serves[0] | ~matters[1]), groups[0], groups[1])
+        return found, serves[0] | serves[1] | ~matters[0] | ~matters[1]
 
     @cached_property
     def matters(self) -> BoolArray:
@@ -105,6 +134,8 @@ class OutcomeTables:
     def find(self, steps: tuple[Any, ...], reported: IntArray, slack: float) -> IntArray:
         """Return the outcomes of steps (n,); −1 if it was not reported and does not matter, −2 if none is found.
 
+        Of censored outcomes it is the smallest one that looks like it, whether it was reported or not.
+
         Args:
             steps: States, actions, rewards and next states, each (n,).
             reported: (n,) Outcomes that were reported, −1 where none was.
@@ -117,8 +148,15 @@ class OutcomeTables:
             is_reported = (known >= 0) & fits[np.arange(len(fits)), known]
             is_unique = (known < 0) & (fits.sum(axis=1) == 1)
             is_idle = (known < 0) & fits.all(axis=1) & ~self.matters[steps[1][part], steps[0][part]]
+            if self.is_censored:
+                cells = self.partitions.cells[self.groups[steps[1][part], steps[0][part]]]
+                alike = np.where(fits, cells, -1)
+                smallest = np.where(fits, cells, self.n_outcomes).min(axis=1)
+                is_unique = (known < 0) & (smallest == alike.max(axis=1))
+                known = np.where(is_reported, cells[np.arange(len(cells)), known], known)
+                fits = np.arange(self.n_outcomes) == smallest[:, None]
             found[part] = np.where(is_reported, known, np.where(is_unique, fits.argmax(axis=1), -2))
-            found[part][is_idle & ~is_unique] = -1
+            found[part][is_idle & (~is_unique | self.is_censored)] = -1
         return found
 
     def number(self, value: Any) -> int:
@@ -164,6 +202,9 @@ class KnownDynamics(Task):
         vectorized: Whether `step` takes arrays: of n states (or one array for each part of a state), n actions and n
             outcomes, and returns arrays of n entries. A function `laws` is then called in the same way.
         env: Environment that `learn` plays in, if it is not simulated from `law`.
+        censored: Whether next state and reward are all that is seen of an outcome, such as a demand that exceeds the
+            stock when nobody counts lost sales. Outcomes need not be reported then, and a reported one is used no
+            further; without it, outcomes that next state and reward do not tell must be reported.
 
     Attributes:
         dynamics: The tables of `step`.
@@ -202,9 +243,11 @@ class KnownDynamics(Task):
         accuracy: float = 0.01,
         vectorized: bool = False,
         env: gym.Env[Any, Any] | None = None,
+        censored: bool = False,
     ) -> None:
         function("step", step, of=3, remedy="Give step(state, action, outcome) -> (next state, reward).")
         flag("vectorized", vectorized)
+        flag("censored", censored)
         if env is not None and not isinstance(env, gym.Env):
             fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out for ask and tell.")
         if env is not None and law is not None:
@@ -221,7 +264,7 @@ class KnownDynamics(Task):
         a, s = np.nonzero(np.ones((width, n), dtype=np.bool_) if mask is None else mask.T)
         pairs = a, s
         tables = tabulate(step, pairs, values, own_states, own_actions, vectorized=vectorized)
-        of_pairs = _laws(laws, pairs, own_states, own_actions, vectorized=vectorized)
+        of_laws = _laws(laws, pairs, own_states, own_actions, vectorized=vectorized)
         may_terminate = bool(tables.ended.any())
         if start is not None or law is not None:
             start = read_start(own_states.decode(0) if start is None else start, own_states)
@@ -243,10 +286,14 @@ class KnownDynamics(Task):
         if outside.any():
             received = f"{tables.rewards[outside][0]:g} in step"
             fail("reward_range", "must contain every reward", received, "Leave it out, or declare a larger range.")
-        self.dynamics: OutcomeTables = self._filled(values, pairs, tables, of_pairs)
+        self.dynamics: OutcomeTables = self._filled(values, pairs, tables, of_laws, is_censored=censored)
+        if censored:
+            _ = self.dynamics.partitions  # fail now if there are too many
         self.mdp: OutcomeMDP | None = None if law is None else OutcomeMDP(self, _law_table(law, self.dynamics))
 
-    def _filled(self, values: NDArray[Any], pairs: Any, tables: Tables, of_pairs: IntArray) -> OutcomeTables:
+    def _filled(
+        self, values: NDArray[Any], pairs: Any, tables: Tables, of_laws: IntArray, *, is_censored: bool
+    ) -> OutcomeTables:
         """Return the dynamics of all pairs: those that are not allowed, and the end state, stay and earn what is known.
 
         The reward of a pair that is not allowed is the smallest one, and that of the end state is 0.
@@ -255,12 +302,12 @@ class KnownDynamics(Task):
         following = np.broadcast_to(np.arange(self.n_states, dtype=np.int32)[:, None], shape).copy()
         rewards, laws = np.full(shape, self.reward_range[0]), np.zeros(shape[:2], dtype=np.int64)
         following[pairs] = tables.next_states
-        rewards[pairs] = tables.rewards
-        laws[pairs] = of_pairs
+        rewards[pairs] = _without_rounding(tables.rewards)
+        laws[:, : len(of_laws[0])] = of_laws
         if self.end_state is not None:
             following[pairs] = np.where(tables.ended, self.end_state, tables.next_states)
             rewards[:, self.end_state] = 0.0
-        return OutcomeTables(values, following, rewards, laws)
+        return OutcomeTables(values, following, rewards, laws, is_censored)
 
     def transition(self, state: Any, action: Any, outcome: Any) -> tuple[Any, float, bool]:
         """Return next state, reward and whether the episode terminates, as `step` has them, from the tables.
@@ -284,6 +331,8 @@ class KnownDynamics(Task):
         found = {"outcomes": self.dynamics.n_outcomes, "laws": self.dynamics.n_laws}
         facts = super()._facts() | {name: f"{count:,}" for name, count in found.items()}
         low, high = self.reward_range
+        if self.dynamics.is_censored:
+            facts["outcomes"] = f"{facts['outcomes']}, seen through next state and reward alone"
         return facts | {"rewards": f"{low:g} to {high:g}, known for each outcome"}
 
 
@@ -313,6 +362,7 @@ class OutcomeMDP(FiniteMDP):
             end_state=known.end_state,
             allowed=known.allowed,
         )
+        self.task.end_is_added = known.end_is_added  # it is not observed
         self.dynamics, self.law, self._spaces, self._cdf = dynamics, law, known.gym_spaces, cumulative(law)
 
     @property
@@ -362,20 +412,24 @@ def _space(of_count: str, count: Any, argument: str, given: Any) -> tuple[spaces
 def _outcomes(given: Any) -> NDArray[Any]:
     """Return the values of the outcomes: (W,)."""
     remedy = "Give their number, or a list of different numbers."
-    if np.ndim(given) == 0:
+    if not isinstance(given, (list, tuple, range)) and np.ndim(given) == 0:
         return np.arange(integer("outcomes", given, low=1, remedy=remedy))
     values = shaped("outcomes", list(given) if isinstance(given, range) else given, (None,), remedy=remedy)
     if len(np.unique(values)) < len(values):
         fail("outcomes", "must be different", shown(given), remedy)
-    whole = values.astype(np.int64)
-    return whole if (whole == values).all() else values
+    is_whole = (values == np.rint(values)) & (np.abs(values) <= _WHOLE)
+    return values.astype(np.int64) if is_whole.all() else values
 
 
 def _laws(given: Any, pairs: Any, states: Codec, actions: Codec, *, vectorized: bool) -> IntArray:
-    """Return the number of the law of each allowed pair, of actions (P,) and states (P,)."""
+    """Return the number of the law of each pair (A, S); `pairs` are the actions and the states of those allowed.
+
+    The numbers that an array has for pairs that are not allowed say how many laws there are, and nothing else.
+    """
     remedy = "Number them 0 … K − 1: an array (S, A) or (S,), or a function (state, action) -> number."
+    laws = np.zeros((actions.size, states.size), dtype=np.int64)
     if given is None:
-        return np.zeros(len(pairs[0]), dtype=np.int64)
+        return laws
     if callable(given):
         called = function("laws", given, of=2, remedy=remedy)
         if vectorized:
@@ -385,27 +439,48 @@ def _laws(given: Any, pairs: Any, states: Codec, actions: Codec, *, vectorized: 
             each = zip(pairs[1].tolist(), pairs[0].tolist(), strict=True)
             found = np.array([called(states.decode(s), actions.decode(a)) for s, a in each])
     else:
-        table = np.asarray(given)
+        table = _table("laws", given, remedy)
         if table.shape == (states.size,):
             table = np.broadcast_to(table[:, None], (states.size, actions.size))
         if table.shape != (states.size, actions.size):
             fail("laws", f"must have shape {(states.size, actions.size)}", f"shape {table.shape}", remedy)
         found = table[pairs[1], pairs[0]]
-    return np.asarray(indices("laws", found, size=len(pairs[0]), remedy=remedy))
+        if table.dtype.kind in "iu":
+            np.copyto(laws, table.T, where=(table.T >= 0) & (len(found) > table.T))
+    laws[pairs] = indices("laws", found, size=len(pairs[0]), remedy=remedy)
+    return laws
+
+
+def _table(name: str, given: Any, remedy: str) -> NDArray[Any]:
+    """Return an array of what was given, or refuse rows of different lengths."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        fail(name, "must have rows of equal length", shown(given), remedy)
 
 
 def _law_table(given: Any, dynamics: OutcomeTables) -> FloatArray:
     """Return the probabilities of the outcomes of each law: (K, W)."""
-    n_laws, remedy = dynamics.n_laws, "Give one row of probabilities for each law."
+    n_laws, remedy = dynamics.n_laws, "Give one row of probabilities for each law that laws=… has."
     if callable(given):
         called = function("law", given, of=1, remedy=remedy)
         given = [called(number) for number in range(n_laws)]
-    elif n_laws == 1 and np.ndim(given) == 1:
+    elif n_laws == 1 and _table("law", given, remedy).ndim == 1:
         given = [given]
     if np.ndim(given) == 2 and len(given) > n_laws:
         rule = f"must have {n_laws} rows, as allowed pairs use laws 0 … {n_laws - 1}"
         fail("law", rule, len(given), "Leave out the laws that no allowed pair uses.")
     return distributions("law", shaped("law", given, (n_laws, dynamics.n_outcomes), remedy=remedy))
+
+
+def _without_rounding(rewards: FloatArray) -> FloatArray:
+    """Return rewards (P, W) with one number for outcomes of a pair whose rewards differ by rounding errors alone."""
+    order = np.argsort(rewards, axis=1, kind="stable")
+    found = np.take_along_axis(rewards, order, axis=1)
+    same = np.diff(found, axis=1, prepend=-np.inf) <= EQUAL_REWARDS * np.abs(rewards).max()
+    first = np.maximum.accumulate(np.where(same, 0, np.arange(found.shape[1])), axis=1)
+    np.put_along_axis(found, order, np.take_along_axis(found.copy(), first, axis=1), axis=1)
+    return found
 
 
 def _range(tables: Tables, may_terminate: bool) -> tuple[float, float]:

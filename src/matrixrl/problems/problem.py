@@ -82,7 +82,7 @@ class Problem:
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
         chosen = known.features if features is None else features.cover(known.n_states, known.n_actions)
-        states = known.states or DiscreteCodec(known.n_observed if mdp is None else known.n_states)
+        states = known.states or DiscreteCodec(known.n_observed)
         return cls(known, chosen, mdp=mdp, name=type(task).__name__, states=states)
 
     @property
@@ -305,7 +305,10 @@ class Problem:
         if len(found):
             few = ", ".join(str(dynamics.outcomes[w].item()) for w in found[:4]) + ", …" * (len(found) > 4)
             rule = f"must be reported, as several outcomes of {pair} have this next state and reward"
-            remedy = "Pass outcome=…, a column 'outcome' of a log, or info['outcome'] of an environment."
+            remedy = (
+                "Pass outcome=…, a column 'outcome' of a log, or info['outcome'] of an environment; if nobody sees it, "
+                "build KnownDynamics with censored=True."
+            )
             fail("outcome", rule, f"one of {few}", remedy)
         received = f"{self._shown_after(following)} with reward {reward:g}"
         rule = f"must be those of some outcome of {pair}"

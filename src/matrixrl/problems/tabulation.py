@@ -132,9 +132,11 @@ def _ask_together(
         fail("step", "must return arrays of next states and rewards", shown(answer), _REMEDY)
     n_parts = len(states.sizes)
     given = [answer[0]] if isinstance(states, DiscreteCodec) else answer[0]
-    if len(given) != n_parts:
+    has_parts = isinstance(given, (tuple, list)) or (isinstance(given, np.ndarray) and given.ndim > 0)
+    if not has_parts or len(given) != n_parts:
         remedy = "Return one array of n entries for each part of a state."
-        fail("the next states of step", f"must have {n_parts} parts", f"{len(given)}", remedy)
+        received = f"{len(given)}" if has_parts else shown(given)
+        fail("the next states of step", f"must have {n_parts} parts", received, remedy)
     parts = [_entries("the next states of step", part, len(rows)) for part in given]
     rewards = _entries("the rewards of step", answer[1], len(rows))
     ended = np.zeros(len(rows), dtype=np.bool_)

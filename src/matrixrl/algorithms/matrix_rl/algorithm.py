@@ -39,6 +39,7 @@ from matrixrl.tolerances import TIE
 
 __all__ = ["KeptPlan", "UCMatrixRL"]
 
+_DOUBLED = 1.0  # κ of large known dynamics: plan again when the data of some law have doubled
 _NONE = -1.0  # lack in a saved file where a plan without candidates is kept
 
 
@@ -125,12 +126,17 @@ class UCMatrixRL(FiniteAlgorithm):
             fail("set", rule, repr(chosen.settings.set), "Use MatrixRL with its default, or set='likelihood'.")
         if chosen.settings.incumbent is not None:
             chosen.settings = replace(chosen.settings, incumbent=_read_incumbent(chosen.settings.incumbent, problem))
-        if chosen.settings.planner == "auto":
+        if problem.task.dynamics is not None or chosen.settings.planner == "auto":
             from matrixrl.algorithms.matrix_rl.path import is_large, why_not_on_path
 
-            serves = why_not_on_path(chosen, chosen.settings, problem) is None
-            on_path = serves and is_large(problem.finite_task)
-            chosen.settings = replace(chosen.settings, planner="path" if on_path else "sweep")
+            keeps_plans = chosen.settings.switch_growth > 0.0 and not chosen.settings.changed(["switch_growth"])
+            if problem.task.dynamics is not None and keeps_plans and is_large(problem.finite_task):
+                # A sweep over all outcomes of all pairs takes long, and few laws have many data soon.
+                chosen.settings = replace(chosen.settings, switch_growth=_DOUBLED)
+            if chosen.settings.planner == "auto":
+                serves = why_not_on_path(chosen, chosen.settings, problem) is None
+                on_path = serves and is_large(problem.finite_task)
+                chosen.settings = replace(chosen.settings, planner="path" if on_path else "sweep")
         return chosen
 
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -242,7 +248,7 @@ class UCMatrixRL(FiniteAlgorithm):
             self._account = self.loss_budget.settled(self._account, self._played, steps)
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
         following, weights = steps.next_states, steps.weights
-        if steps.outcomes is not None and self.task.dynamics is not None:  # reported or found with the step
+        if self.task.dynamics is not None and steps.outcomes is not None:  # reported or found where it was observed
             following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
             model.update(pairs, following, unit, weights)
@@ -445,7 +451,7 @@ class UCMatrixRL(FiniteAlgorithm):
         """Say whether plans are compiled; it follows from what is saved with an agent, also after loading."""
         return to_compile(
             self.compiled,
-            n_episodes=int(max(self.episode, self.settings.n_episodes or 0, n_episodes) * self.model.stage_cost),
+            n_episodes=int(max(self.episode, self.settings.n_episodes or 0, n_episodes, 1) * self.model.stage_cost),
             horizon=self.task.horizon,
             n_pairs=self.task.n_states * self.task.n_actions,
         )

@@ -113,7 +113,10 @@ class OptimismBudget:
     def choose(self, plan: PlanChoice) -> BudgetPlan:
         """Return the plan to play now; nothing is charged."""
         is_tuned = self.charged + self.expected_lack(plan.lack) <= self.limit
-        policy = np.where(is_tuned[:, None, None], plan.tuned, plan.policy)
+        if is_tuned.all() or not is_tuned.any():  # without a copy of a large table
+            policy = plan.tuned if is_tuned.all() else plan.policy
+        else:
+            policy = np.where(is_tuned[:, None, None], plan.tuned, plan.policy)
         lack = np.where(is_tuned[:, None], plan.lack, 0.0)
         return BudgetPlan(policy, plan.values, plan.empty, is_tuned, lack, plan.made)
 
@@ -186,11 +189,7 @@ def observed_widths(
 ) -> FloatArray:
     """Return U − L, the bounds on r + P V of the next stage, at the wanted (B, k) of the played pairs: (B, k)."""
     replica, stage = np.nonzero(wanted)
-    pairs = np.zeros((len(values), frame.n_actions, frame.n_states), dtype=np.bool_)
-    pairs[replica, steps.actions[replica, stage], steps.states[replica, stage]] = True
-    used, rows, found = bounds.restricted(pairs), np.arange(len(values)), np.zeros(wanted.shape)
-    for h in np.unique(stage).tolist():
-        here = rows, steps.actions[:, h], steps.states[:, h]
-        following = None if h == frame.horizon - 1 else frame.discount * values[:, h + 1]
-        found[:, h] = used.any_q(following)[here] - used.any_q(following, sign=-1.0)[here]
+    at = replica, stage, steps.actions[replica, stage], steps.states[replica, stage]
+    found = np.zeros(wanted.shape)
+    found[replica, stage] = bounds.widths(values, frame, at)
     return found

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compilation import internal, lean, merged, summed
+from matrixrl.compilation import inlined, internal, lean, merged, summed
 
 __all__ = ["Outcomes", "fill_table", "gather", "largest_mean", "largest_mean_at_top", "largest_mean_of", "log_mean"]
 
@@ -139,27 +139,80 @@ def largest_mean_at_top(
     return inverse * below <= 1.0, top - below
 
 
+@inlined
+def _artanh_ratio(z: float) -> float:
+    """Return artanh(z)/z for |z| <= 1/3, by its series, with an error below 1e-16."""
+    u = z * z
+    tail = 1.0 / 19.0 + u * (1.0 / 21.0 + u * (1.0 / 23.0 + u * (1.0 / 25.0 + u * (1.0 / 27.0 + u / 29.0))))
+    tail = 1.0 / 11.0 + u * (1.0 / 13.0 + u * (1.0 / 15.0 + u * (1.0 / 17.0 + u * tail)))
+    return 1.0 + u * (1.0 / 3.0 + u * (1.0 / 5.0 + u * (1.0 / 7.0 + u * (1.0 / 9.0 + u * tail))))
+
+
+@summed
+def _sums(shares: Any, gaps: Any, gap: float, x: float) -> Any:
+    """Return Σ p̂aa/(1 + a), Σ p̂(a/(1 + a))² and Σ p̂ ln(1 + a) of a = (gaps − gap)/(x + gap) from −1/2 to 1.
+
+    There are no branches, so the loop is compiled to vectors. ln(1 + a) is 2 artanh(a/(2 + a)): no digits cancel.
+    """
+    scale = 1.0 / (x + gap)
+    squares, variance, logs = 0.0, 0.0, 0.0
+    for e in range(len(shares)):
+        away, share = (gaps[e] - gap) * scale, shares[e]
+        inverse, z = away / (1.0 + away), away / (2.0 + away)
+        squares += share * away * inverse
+        variance += share * inverse * inverse
+        logs += share * z * _artanh_ratio(z)
+    return squares, variance, 2.0 * logs
+
+
+@summed
+def _far_sums(shares: Any, gaps: Any, gap: float, x: float) -> Any:
+    """Return what `_sums` does for 1 + a from 2⁻⁸ to 2⁸: its eighth root is from 1/2 to 2."""
+    scale = 1.0 / (x + gap)
+    squares, variance, logs = 0.0, 0.0, 0.0
+    for e in range(len(shares)):
+        away, share = (gaps[e] - gap) * scale, shares[e]
+        inverse = away / (1.0 + away)
+        squares += share * away * inverse
+        variance += share * inverse * inverse
+        root = away / (1.0 + math.sqrt(1.0 + away))  # √(1 + a) − 1
+        root /= 1.0 + math.sqrt(1.0 + root)
+        root /= 1.0 + math.sqrt(1.0 + root)
+        z = root / (2.0 + root)
+        logs += share * z * _artanh_ratio(z)
+    return squares, variance, 16.0 * logs
+
+
 @lean
-def _at_top(count: int, shares: Any, first: int, gaps: Any) -> tuple[float, float]:
+def _at_top(shares: Any, gaps: Any, gap: float, nearest: float, farthest: float) -> Any:
     """Return Σ p̂ ln(ν − V) and Σ p̂/(ν − V) at ν = top, where the top was not seen."""
+    if nearest * 256.0 >= gap and farthest <= 256.0 * gap:
+        squares, _, logs = _far_sums(shares, gaps, gap, 0.0)
+        return logs + math.log(gap), (1.0 + squares) / gap
     logs, inverse = 0.0, 0.0
-    for e in range(count):
-        logs += shares[first + e] * math.log(gaps[e])
-        inverse += shares[first + e] / gaps[e]
+    for e in range(len(shares)):
+        logs += shares[e] * math.log(gaps[e])
+        inverse += shares[e] / gaps[e]
     return logs, inverse
 
 
 @lean
-def _excess(count: int, shares: Any, first: int, gaps: Any, gap: float, x: float) -> Any:
-    """Return F(ν), its derivative by ln x, and Σ p̂ ln((ν − V)/y), at ν = top + x; x > 0."""
+def _excess(shares: Any, gaps: Any, gap: float, x: float, nearest: float, farthest: float) -> Any:
+    """Return F(ν), its derivative by ln x, and Σ p̂ ln((ν − V)/y), at ν = top + x; gaps are in [nearest, farthest]."""
     y = x + gap
-    squares, variance, logs = 0.0, 0.0, 0.0
-    for e in range(count):
-        ratio, away = (x + gaps[e]) / y, (gaps[e] - gap) / y
-        part = shares[first + e] * (away / ratio)
-        squares += part * away
-        variance += part * (away / ratio)
-        logs += shares[first + e] * (math.log(ratio) if ratio < 0.5 else math.log1p(away))
+    least, most = (x + nearest) / y, (x + farthest) / y
+    if least >= 0.5 and most <= 2.0:
+        squares, variance, logs = _sums(shares, gaps, gap, x)
+    elif least >= 1.0 / 256.0 and most <= 256.0:
+        squares, variance, logs = _far_sums(shares, gaps, gap, x)
+    else:
+        squares, variance, logs = 0.0, 0.0, 0.0
+        for e in range(len(shares)):
+            ratio, away = (x + gaps[e]) / y, (gaps[e] - gap) / y
+            part = shares[e] * (away / ratio)
+            squares += part * away
+            variance += part * (away / ratio)
+            logs += shares[e] * (math.log(ratio) if ratio < 0.5 else math.log1p(away))
     return logs + math.log1p(squares), -(x / y) * (variance - squares * squares) / (1.0 + squares), logs
 
 
@@ -196,21 +249,23 @@ def largest_mean(
         top: Largest sign·V of any outcome, seen or not.
         epsilon: Radius ε of the group.
         top_epsilon: Smaller radius that holds at ν = top alone; infinite if there is none.
-        guess: The third number that was returned for other values, where the search begins; 0 for none.
+        guess: The third number that was returned for other values, where the search begins; 0 for none. Values that
+            differ by their scale and an amount have the same one.
         enough: The search ends at a bound below this number, which need not be the smallest one.
         gaps: (n,) Room for the entries of a group, overwritten.
 
     Returns:
-        The bound, the bound without the radius at the top, and the x = ν − top that it was found at.
+        The bound, the bound without the radius at the top, and the y that it was found at, in units of √(Var V/2ε).
     """
     if first == last:
         return top, top, 0.0
-    count = last - first
+    own = shares[first:last]  # with an offset, the loops would have to check the sign of positions
+    count = len(own)
     tabulated = table.shape[1] > 0
     gap, nearest, farthest, logs, inverse = 0.0, np.inf, 0.0, 0.0, 0.0  # gap: distance of the mean from the top
     if tabulated:
         for e in range(count):
-            share, number = shares[first + e], numbers[first + e]
+            share, number = own[e], numbers[first + e]
             gaps[e] = table[GAP, number]
             gap += share * gaps[e]
             logs += share * table[LOG_GAP, number]
@@ -222,7 +277,7 @@ def largest_mean(
             if len(extras) > 0:
                 value += extras[first + e]
             gaps[e] = top - sign * value
-            gap += shares[first + e] * gaps[e]
+            gap += own[e] * gaps[e]
             nearest, farthest = min(nearest, gaps[e]), max(farthest, gaps[e])
     mean = top - gap
     if gap <= _ROUNDING * (abs(top) + abs(mean)):
@@ -235,7 +290,7 @@ def largest_mean(
     is_tested, at_top = nearest == 0.0, top
     if not is_tested and (guess <= 0.0 or tabulated or top_epsilon < np.inf):
         if not tabulated:
-            logs, inverse = _at_top(count, shares, first, gaps)
+            logs, inverse = _at_top(own, gaps, gap, nearest, farthest)
         below = math.exp(logs - epsilon)
         if top_epsilon < np.inf:
             at_top = max(top - nearest, top - math.exp(logs - top_epsilon))
@@ -244,27 +299,26 @@ def largest_mean(
         if min(top - below, at_top) < enough:
             return min(top - below, at_top), top - below, guess
         is_tested = True
-    x = guess
-    if guess <= 0.0:
-        variance = 0.0
-        for e in range(count):
-            variance += shares[first + e] * (gaps[e] - gap) * (gaps[e] - gap)
-        x = max(math.sqrt(variance / (2.0 * epsilon)) - gap, 1e-3 * gap)
+    variance = 0.0
+    for e in range(count):
+        variance += own[e] * (gaps[e] - gap) * (gaps[e] - gap)
+    first_order = math.sqrt(variance / (2.0 * epsilon))  # y of a narrow ball
+    x = max((guess if guess > 0.0 else 1.0) * first_order - gap, 1e-3 * gap)
     low, high = _SMALLEST * gap, _LARGEST * gap
     for _ in range(_STEPS):
-        excess, slope, logs = _excess(count, shares, first, gaps, gap, x)
+        excess, slope, logs = _excess(own, gaps, gap, x, nearest, farthest)
         if abs(excess - epsilon) <= _CLOSE * epsilon or x <= _SMALLEST * gap:
             break
         if enough > -np.inf:
             bound = mean - (x + gap) * math.expm1(logs - epsilon)
             if bound < enough:
-                return min(bound, at_top), bound, x
+                return min(bound, at_top), bound, (x + gap) / first_order if first_order > 0.0 else 0.0
         if excess > epsilon:
             low = x
         else:
             high = x
             if not is_tested:
-                logs, inverse = _at_top(count, shares, first, gaps)
+                logs, inverse = _at_top(own, gaps, gap, nearest, farthest)
                 below = math.exp(logs - epsilon)
                 if inverse * below <= 1.0:
                     return top - below, top - below, 0.0
@@ -278,7 +332,7 @@ def largest_mean(
             step = math.sqrt(low * high)
         x = max(step, _SMALLEST * gap)
     bound = min(mean - (x + gap) * math.expm1(logs - epsilon), top)
-    return min(bound, at_top), bound, x
+    return min(bound, at_top), bound, (x + gap) / first_order if first_order > 0.0 else 0.0
 
 
 @merged

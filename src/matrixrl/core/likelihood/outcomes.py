@@ -77,22 +77,46 @@ class OutcomeBounds(ValueBounds):
         """Return the same bounds for some pairs (B, A, S); those of others are 0."""
         return OutcomeBounds(self.dynamics, self.law, pairs)
 
+    def widths(self, values: FloatArray, frame: Frame, at: tuple[IntArray, IntArray, IntArray, IntArray]) -> FloatArray:
+        dynamics, (replica, stage, action, state) = self.dynamics, at
+        rows, places = self._rows_of(replica, dynamics.groups[action, state])
+        following = dynamics.next_states[action, state]
+        later = np.where(stage < frame.horizon - 1, frame.discount, 0.0)[:, None]
+        worth = dynamics.rewards[action, state] + later * values[replica[:, None], stage[:, None] + 1, following]
+        sides = [self._extremes(worth, rows, sign, self.law.lower[places], None) for sign in (1.0, -1.0)]
+        return sides[0] - sides[1]
+
+    def _rows_of(self, replica: IntArray, laws: IntArray) -> tuple[SeenRows, IntArray]:
+        """Return the laws with data of rows (n,), by the numbers of the rows, and their places among the laws seen."""
+        law = self.law
+        place = np.full(self.n_replicas * law.n_groups, -1)
+        place[law.seen.ids] = np.arange(len(law.seen.ids))
+        places = place[replica * law.n_groups + laws]
+        known = np.flatnonzero(places >= 0)
+        return law.seen.repeated(places[known], known), places[known]
+
+    @staticmethod
+    def _extremes(
+        worth: FloatArray, rows: SeenRows, sign: float, epsilon: FloatArray, top: FloatArray | None
+    ) -> FloatArray:
+        """Return the extreme means (n,) of the worth of outcomes (n, W): its extreme entry where a law has no data."""
+        means: FloatArray = worth.max(axis=1) if sign > 0 else worth.min(axis=1)
+        entries = worth[rows.ids[rows.places], rows.outcomes]
+        means[rows.ids] = extreme_means(rows, entries, means[rows.ids], epsilon, sign, top)
+        return means
+
     @cached_property
     def _rows(self) -> tuple[IntArray, SeenRows, IntArray]:
         """Wanted pairs (n,) as numbers b·A·S + pair, the laws of those whose law has data, and the places of these.
 
         A row has the number of its pair among those that are wanted.
         """
-        law, n_pairs = self.law, self.dynamics.laws.size
-        place = np.full(self.n_replicas * law.n_groups, -1)
-        place[law.seen.ids] = np.arange(len(law.seen.ids))
+        n_pairs = self.dynamics.laws.size
         ids = np.arange(self.n_replicas * n_pairs)
         if self._wanted is not None:
             ids = np.flatnonzero(np.broadcast_to(self._wanted, (self.n_replicas, *self.dynamics.laws.shape)))
         replica, pair = np.divmod(ids, n_pairs)
-        places = place[replica * law.n_groups + self.dynamics.laws.ravel()[pair]]
-        known = np.flatnonzero(places >= 0)
-        return ids, law.seen.repeated(places[known], known), places[known]
+        return ids, *self._rows_of(replica, self.dynamics.groups.ravel()[pair])
 
     def _means(
         self, values: FloatArray | None, sign: float, epsilon: FloatArray, top: FloatArray | None, *, with_reward: bool
@@ -105,11 +129,9 @@ class OutcomeBounds(ValueBounds):
             worth = values[replica[:, None], dynamics.next_states.reshape(-1, dynamics.n_outcomes)[pair]]
         if with_reward:
             worth = worth + dynamics.rewards.reshape(-1, dynamics.n_outcomes)[pair]
-        means = worth.max(axis=1) if sign > 0 else worth.min(axis=1)
-        entries, of_top = worth[rows.ids[rows.places], rows.outcomes], None if top is None else top[places]
-        means[rows.ids] = extreme_means(rows, entries, means[rows.ids], epsilon[places], sign, of_top)
         found = np.zeros((self.n_replicas, *dynamics.laws.shape))
-        found.reshape(-1)[ids] = means
+        of_top = None if top is None else top[places]
+        found.reshape(-1)[ids] = self._extremes(worth, rows, sign, epsilon[places], of_top)
         return found
 
     def tightened(
@@ -139,9 +161,7 @@ class OutcomeBounds(ValueBounds):
         for h in range(frame.horizon):
             x, y = np.divmod(codes, n)
             pairs = (first[h, x].astype(np.int64), x), (second[h, y].astype(np.int64), y)
-            matters = [dynamics.matters[pair] for pair in pairs]
-            law = np.where(matters[0], dynamics.laws[pairs[0]], dynamics.laws[pairs[1]])
-            shares = (dynamics.laws[pairs[0]] == dynamics.laws[pairs[1]]) | ~matters[0] | ~matters[1]
+            law, shares = dynamics.shared(*pairs)
             if len(codes) * dynamics.n_outcomes > _MOST_TOGETHER:
                 return None
             following = dynamics.next_states[pairs[0]].astype(np.int64) * n + dynamics.next_states[pairs[1]]
@@ -199,4 +219,4 @@ class OutcomeBounds(ValueBounds):
         """Next states and unit rewards (A·S, W), and laws (A·S,), as compiled loops take them."""
         n_pairs = self.dynamics.laws.size
         following = loop_array(self.dynamics.next_states.reshape(n_pairs, -1))
-        return following, loop_array(self.dynamics.rewards.reshape(n_pairs, -1)), self.dynamics.laws.ravel()
+        return following, loop_array(self.dynamics.rewards.reshape(n_pairs, -1)), self.dynamics.groups.ravel()

@@ -126,9 +126,8 @@ class CountModel(Model):
         self._data_changed()
 
     def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
-        rows = self.groups.ravel()[pairs]
-        outcomes = self.psi.latent[next_states] if isinstance(self.psi, LatentPsi) else next_states
-        self.counts.add(rows, outcomes, weights)
+        rows, outcomes, counted = self._counted_rows(pairs, next_states, weights)
+        self.counts.add(rows, outcomes, counted)
         if self.pair_counts is not None:
             self.pair_counts.add(pairs, next_states, weights)
         replica = np.arange(self.context.n_replicas)[:, None]
@@ -138,12 +137,23 @@ class CountModel(Model):
             np.add.at(self.reward_sums, (replica, rows), rewards * weights)
         if self.declared is not None:
             self.declared.watch(pairs, next_states, rewards, weights > 0.0, self)
-        ids = (replica * self.n_rows + rows)[weights > 0.0]
+        ids = (replica * self.n_rows + rows)[counted > 0.0]
         for memo in self._memos.values():
             memo.note(ids)
         if self._visited is not None and self.context.switch_growth > 0.0:
             self._visited.append(ids)
         self.revision += 1
+
+    def _counted_rows(
+        self, pairs: IntArray, outcomes: IntArray, weights: FloatArray
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return the rows in which steps (B, T) count, the outcomes that are counted there, and weights: (B, n)."""
+        latent = self.psi.latent[outcomes] if isinstance(self.psi, LatentPsi) else outcomes
+        return self.groups.ravel()[pairs], latent, weights
+
+    def _compared(self) -> SeenRows:
+        """Return the counts of groups that are those of their pairs added up, for the alarm."""
+        return self.counts.seen
 
     def _count_rewards(self, rows: IntArray, outcomes: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
         """Count outcomes together with rewards, each shared between the two levels around it."""
@@ -264,7 +274,7 @@ class CountModel(Model):
         found = self.is_refuted.astype(np.int64)
         if self.pair_counts is None or not len(self.counts.seen.ids):
             return found
-        seen, pairs, confidence = self.counts.seen, self.pair_counts.seen, self.confidence
+        seen, pairs, confidence = self._compared(), self.pair_counts.seen, self.confidence
         replicas, pair = np.divmod(pairs.ids, self.groups.size)
         places = np.searchsorted(seen.ids, replicas * self.n_rows + self.groups.ravel()[pair])
         ratio = log_shared_law_ratio(pairs, places, seen, self.pair_counts.n_outcomes)

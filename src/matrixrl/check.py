@@ -20,6 +20,7 @@ import struct
 import sys
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, DecimalException, setcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NoReturn
 
 FORMAT, VERSION = "matrixrl certificate", 1
@@ -111,8 +112,9 @@ def read(path: str) -> dict[str, Any]:
     found = plain.pop("digest", None)
     if found != digest(plain):
         raise Refused("its digest is not that of its entries: it was changed or damaged")
-    if plain["digests"]["data"] != digest(plain["data"]):
-        raise Refused("the digest of the data is not that of the counts")
+    for name in ("data", "problem"):
+        if plain["digests"][name] != digest(plain[name]):
+            raise Refused(f"the digest of the {name} is not that of its entries")
     return entries
 
 
@@ -169,8 +171,9 @@ def table(value: Any, name: str, *sizes: int) -> list[Any]:
     return value
 
 
+@lru_cache(1 << 16)
 def log_gamma(x: Decimal) -> Decimal:
-    """Return ln Γ(x), x > 0, by Stirling's series at x >= 30, whose error is below its first term left out, 1e-36."""
+    """Return ln Γ(x), x > 0, by Stirling's series at x >= 30, whose error is below its first term left out, 5e-36."""
     product = ONE
     while x < 30:
         product *= x
@@ -199,10 +202,14 @@ def beta_top(events: Decimal) -> Decimal:
 def ceiling(law: Law, values: list[Decimal], most: Decimal, beta: Decimal, beyond: Decimal) -> Decimal:
     """Return ν − e^{−β/n} Π (ν − V)^(c/n) at ν = max V + `beyond`, rounded up: an upper bound on the mean (9.1)."""
     n, entries = law
-    top, product = most + beyond, ONE
+    top, product, logs = most + beyond, ONE, -beta
     for outcome, times in entries:
-        product *= (top - values[outcome]) ** times
-    bound = top - ((product.ln() - beta) / n).exp() if product > 0 else top
+        distance = top - values[outcome]
+        if times == int(times) or not distance:
+            product *= distance**times
+        else:
+            logs += times * distance.ln()
+    bound = top - ((product.ln() + logs) / n).exp() if product > 0 else top
     return min(bound, most) + MARGIN * (1 + abs(top))
 
 
@@ -273,6 +280,8 @@ class Checker:
         self.n_observed = integer(problem["n_observed"], "n_observed", 1, n)
         if self.n_observed < n and (self.n_observed, self.end) != (n - 1, n - 1):
             raise Refused("only an end state that comes last may be one that is never observed")
+        if self.end is not None and not low <= 0 <= high:
+            raise Refused("reward_range must contain 0, the reward of the end state")
         pairs = "groups", n, n_actions
         self.groups = [
             [integer(g, "a group", 0, LARGEST_SIZE) for g in row] for row in table(problem["groups"], *pairs)
@@ -598,14 +607,16 @@ class Checker:
             f"{whose} {upper:.10g}",
             f"  policy        SHA-256 {acts}",
             f"  start         {printable(words['start'])}",
+            f"  problem       {self.n:,} states, {self.n_actions:,} actions, {self.horizon:,} stages; "
+            f"SHA-256 {printable(digests['problem'], 64)}",
             f"  data          {visits:,} visits; SHA-256 {printable(digests['data'], 64)}",
             f"  about         {printable(words['about'])}",
             f"  assumptions   {printable(words['assumptions'], 2000)}",
         ]
 
 
-SHARES = {"optimal": 1, "all": 1, "reward": 2, "start": 1}
-"""Parts of δ, and how often each is used: that of rewards on both sides."""
+SHARES = {"optimal": 1, "all": 1, "reward": 2, "start": 1, "other": 1}
+"""Parts of δ, and how often each is used: that of rewards on both sides. `other` is for bounds that are not here."""
 
 
 def tolerance(n: Decimal) -> Decimal:

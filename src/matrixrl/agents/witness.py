@@ -91,14 +91,15 @@ class Witness:
             high, witness["policy_upper"] = self._of_policy(1.0, best)
         (upper, above), (lower, below) = self._at_start(high[0], 1.0), self._at_start(low[0], -1.0)
         witness["start"] = None if self.first_states is None else [above, below]
-        data = self._data()
+        data, problem = self._data(), self._problem()
+        digests = {"data": check.digest(data), "problem": check.digest(problem)}
         entries: dict[str, Any] = {
             "format": check.FORMAT,
             "version": check.VERSION,
             "claim": {"lower": lower, "upper": max(lower, upper), "upper_of": upper_of, "delta": self.delta},
             "words": {"about": about, "start": start, "assumptions": self.assumptions, "problem": self.problem},
-            "digests": {"policy": policy_digest(self.table, self.task).hex(), "data": check.digest(data)},
-            "problem": self._problem(),
+            "digests": {"policy": policy_digest(self.table, self.task).hex(), **digests},
+            "problem": problem,
             "shares": self.shares,
             "start": self._start(),
             "policy": self.table.tolist(),
@@ -317,6 +318,8 @@ def witness_of(self: Agent, table: IntArray, state: Any = None, parts: int = 1) 
         "reward": of_delta.rewards * given,
         "start": START_SHARE * claims.delta / parts if is_estimated else 0.0,
     }
+    used = shares["optimal"] + shares["all"] + 2.0 * shares["reward"] + shares["start"]
+    shares["other"] = max(claims.delta - used, 0.0)
     return Witness(
         law=law,
         dynamics=belief.dynamics if isinstance(belief, OutcomeBounds) else None,

@@ -6,7 +6,7 @@ Every function takes axes to draw on (`ax`, a new figure by default) and returns
 from matrixrl.plots.curves import certificate_band, regret, returns
 from matrixrl.plots.film import film
 from matrixrl.plots.maps import policy, value
-from matrixrl.plots.pairs import action_bounds, visits, widths
+from matrixrl.plots.pairs import action_bounds, explanation, visits, widths
 from matrixrl.plots.regions import confidence_region
 from matrixrl.problems import Layout
 
@@ -15,6 +15,7 @@ __all__ = [
     "action_bounds",
     "certificate_band",
     "confidence_region",
+    "explanation",
     "film",
     "policy",
     "regret",

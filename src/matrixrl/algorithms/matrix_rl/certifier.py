@@ -188,3 +188,10 @@ class MatrixRLCertifier(Certifier):
         algorithm._greedy(belief, q_out=high)
         algorithm._greedy(belief, sign=-1.0, q_out=low)
         return low, high
+
+    def estimate_actions(self) -> FloatArray:
+        """Return Q (B, H, A, S) of the best policy of the estimated model in unit rewards, as `estimate_policies`."""
+        algorithm = self._algorithm
+        q = algorithm._empty_q()
+        algorithm._greedy(algorithm.model.bounds(algorithm.clock, "estimate")[0], sign=-1.0, q_out=q)
+        return q

@@ -30,7 +30,12 @@ FIRST_SEED = 3000
 
 def random_agent(rng: np.random.Generator) -> MatrixRL:
     """Return an agent that has played a few episodes of a small random problem of a random kind."""
-    n, m, horizon, seed = int(rng.integers(2, 7)), int(rng.integers(2, 4)), int(rng.integers(1, 6)), int(rng.integers(99))
+    n, m, horizon, seed = (
+        int(rng.integers(2, 7)),
+        int(rng.integers(2, 4)),
+        int(rng.integers(1, 6)),
+        int(rng.integers(99)),
+    )
     low = float(rng.choice([0.0, -2.0, 1.5]))
     options: dict[str, Any] = {"reward_range": (low, low + float(rng.choice([1.0, 7.5])))}
     ends, settings = options["reward_range"], {"preset": str(rng.choice(["optimistic", "tuned"])), "seed": seed}
@@ -134,7 +139,9 @@ def forge(entries: dict[str, Any], rng: np.random.Generator) -> str:
         if not entries["data"]["laws"]:
             entries["data"]["laws"].append([0, [0], [-1]])
     elif what == "mask":
-        problem["allowed"] = [[int(a != entries["policy"][h][i]) for a in range(problem["n_actions"])] for i in range(problem["n_states"])]
+        problem["allowed"] = [
+            [int(a != entries["policy"][h][i]) for a in range(problem["n_actions"])] for i in range(problem["n_states"])
+        ]
     else:
         entries["claim"]["upper"] = entries["claim"]["lower"] - step
     renew(entries)
@@ -199,7 +206,9 @@ def measure() -> None:
                 code, _ = verdict(path)
                 took = time.perf_counter() - begin
             words = f"rewards {'learned' if learned else 'known'}, {episodes:,} episodes"
-            print(f"S={n} A={m} H={horizon}, {words}: save {saved:.2f} s, {size:.2f} MB, check {took:.2f} s, code {code}")
+            print(
+                f"S={n} A={m} H={horizon}, {words}: save {saved:.2f} s, {size:.2f} MB, check {took:.2f} s, code {code}"
+            )
 
 
 def main() -> None:

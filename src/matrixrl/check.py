@@ -18,9 +18,10 @@ import hashlib
 import json
 import struct
 import sys
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, DecimalException, setcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, DecimalException, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NoReturn
 
 FORMAT, VERSION = "matrixrl certificate", 1
@@ -85,13 +86,13 @@ def printable(value: object, most: int = 300) -> str:
 
 def check(path: str) -> list[str]:
     """Return what a file proves, as lines, or raise `Refused` or `Unreadable`."""
-    setcontext(Context(prec=50, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX))
-    return Checker(read(path)).run()
+    with localcontext(Context(prec=50, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)):
+        return Checker(read(path)).run()
 
 
 def read(path: str) -> dict[str, Any]:
     """Return the entries of a file with exact numbers, or raise if its digest is not that of its entries."""
-    with open(path, "rb") as file:
+    with Path(path).open("rb") as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise Unreadable(f"it is larger than {LARGEST_FILE:,} bytes")
@@ -214,7 +215,7 @@ def ceiling(law: Law, values: list[Decimal], most: Decimal, beta: Decimal, beyon
 
 
 class Supports:
-    """ln of the sum over supports in m(c) of 9.3, rounded down; computed once for each n and number of outcomes seen."""
+    """ln of the sum over supports in m(c) of 9.3, rounded down; computed once for each n and number of outcomes."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[Decimal, int, int], Decimal] = {}
@@ -287,7 +288,7 @@ class Checker:
             [integer(g, "a group", 0, LARGEST_SIZE) for g in row] for row in table(problem["groups"], *pairs)
         ]
         allowed, choices = problem["allowed"], problem["choices"]
-        masks = [range(n_actions)] * n
+        masks = [list(range(n_actions))] * n
         if allowed is not None:
             rows = table(allowed, "allowed", n, n_actions)
             masks = [[a for a, one in enumerate(row) if integer(one, "allowed", 0, 1)] for row in rows]
@@ -463,6 +464,10 @@ class Checker:
             found = min(found, max(ceiling(law, values, most, radii[1], ZERO), seen))
         return found
 
+    def offsets(self, given: Any, name: str, n_columns: int) -> list[list[Decimal]]:
+        """Return ν − max V of every stage (H, n)."""
+        return [[number(x, name, ZERO) for x in row] for row in table(given, name, self.horizon, n_columns)]
+
     def values(self, given: Any, name: str) -> list[list[Decimal]]:
         """Return claimed values (H + 1, S), those after the last stage being 0."""
         rows = table(given, name, self.horizon + 1, self.n)
@@ -485,9 +490,9 @@ class Checker:
         given = self.entries["witness"]["best"]
         values, is_paired = self.values(given["values"], "upper values"), self.paid is not None
         n_rows = self.n * self.n_actions if is_paired else len(self.laws)
-        beyond = table(given["nu"], "the numbers ν", self.horizon, n_rows)
+        beyond = self.offsets(given["nu"], "ν − max V", n_rows)
         uses_joint = self.is_learned and bool(self.joint) and bool(self.targeted)
-        joint = table(given["joint"], "the numbers ν of joint laws", self.horizon, n_rows) if uses_joint else []
+        joint = self.offsets(given["joint"], "ν − max V of joint laws", n_rows) if uses_joint else []
         for h in reversed(range(self.horizon)):
             following = [self.discount * v for v in values[h + 1]]
             most, of_group = max(following), {}
@@ -521,7 +526,13 @@ class Checker:
         return min(beta, self.targeted[group]), self.top
 
     def of_pair(
-        self, s: int, a: int, following: list[Decimal], radii: tuple[Decimal, Decimal | None], beyond: Any, sign: int = 1
+        self,
+        s: int,
+        a: int,
+        following: list[Decimal],
+        radii: tuple[Decimal, Decimal | None],
+        beyond: Any,
+        sign: int = 1,
     ) -> Decimal:
         """Return a bound on the mean of reward and next value of a pair of known dynamics, times the sign."""
         assert self.paid is not None
@@ -536,7 +547,7 @@ class Checker:
         """Check lower (sign -1) or upper bounds on the values of the policy, for all values, and return them."""
         given = self.entries["witness"][name]
         values = self.values(given["values"], f"{name} values")
-        beyond = table(given["nu"], "the numbers ν", self.horizon, self.n)
+        beyond = self.offsets(given["nu"], f"ν − max V of {name}", self.n)
         for h in reversed(range(self.horizon)):
             following = [sign * self.discount * v for v in values[h + 1]]
             most = max(following)
@@ -572,8 +583,8 @@ class Checker:
             if abs(sum(chances) - 1) > Decimal("1e-9"):
                 raise Refused("the weights of first states must sum to 1")
             known = [integer(s, "a first state", 0, self.n_observed - 1) for s in states]
-            pairs = zip(known, chances, strict=True)
-            mean = sum((w * values[s] for s, w in pairs), ZERO) / sum(chances) + sign * MARGIN * (1 + self.lefts[0])
+            mean = sum((w * values[s] for s, w in zip(known, chances, strict=True)), ZERO) / sum(chances)
+            mean += sign * MARGIN * (1 + self.lefts[0])
         weight, tail = self.lefts[0], ZERO
         if self.is_endless:
             weight = 1 / (1 - self.discount)
@@ -587,7 +598,9 @@ class Checker:
         acts = hashlib.sha256(b"".join(struct.pack(f"<{self.n}q", *row) for row in plain)).hexdigest()
         if entries["digests"]["policy"] != acts:
             raise Refused("the digest of the policy is not that of its actions")
-        upper, lower = (number(claim[name], name, -LARGEST_NUMBER**2, LARGEST_NUMBER**2) for name in ("upper", "lower"))
+        upper, lower = (
+            number(claim[name], name, -(LARGEST_NUMBER**2), LARGEST_NUMBER**2) for name in ("upper", "lower")
+        )
         if claim["upper_of"] not in ("best", "policy"):
             raise Refused("the upper bound must be that of the best policy, or of the policy")
         best = self.check_best()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import witness
 
 import matrixrl
+import witness
 from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError
 from matrixrl.agents.ask_and_tell import PlannedAhead
 from matrixrl.core.start import Start
@@ -144,7 +144,7 @@ class TestActions:
 
     @pytest.mark.parametrize(("state", "stage"), [(9, 0), (0, 8), (0, -1), ("x", 0), (0, 1.5)])
     def test_bad_arguments(self, state, stage):
-        with pytest.raises(InvalidInput, match="state|stage"):
+        with pytest.raises(InvalidInput, match=r"state|stage"):
             agent(2).explain(state, stage)
 
 

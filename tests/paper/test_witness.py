@@ -12,7 +12,7 @@ import math
 import shutil
 import subprocess
 import sys
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -20,10 +20,10 @@ from pathlib import Path
 import cvxpy
 import numpy as np
 import pytest
-import witness
 from scipy.special import betaln
 
 import matrixrl
+import witness
 from matrixrl import MatrixRL, ProtocolError, check
 from tolerances import EXACT, SOLVER
 
@@ -58,6 +58,12 @@ def log_mixture(counts: list[int], size: int) -> float:
         of_law = math.prod((rising(Fraction(1, 2), c) for c in counts), start=Fraction(1)) / rising(Fraction(k, 2), n)
         total += of_size * holding * of_law
     return math.log(total)
+
+
+@pytest.fixture(autouse=True)
+def _digits():
+    with localcontext(Context(prec=50)):
+        yield
 
 
 class TestRadii:
@@ -146,7 +152,9 @@ class TestBounds:
 
 
 class TestVerdicts:
-    @pytest.mark.parametrize(("part", "wanted"), [("valid", "accepted"), ("tampered", "refused"), ("damaged", "refused")])
+    @pytest.mark.parametrize(
+        ("part", "wanted"), [("valid", "accepted"), ("tampered", "refused"), ("damaged", "refused")]
+    )
     def test_what_is_valid_is_accepted_and_what_was_changed_is_refused(self, part, wanted):
         found = witness.run(part, 30, first_seed=500)
         assert sum(found.values()) == 30
@@ -192,7 +200,11 @@ class TestVerdicts:
                 inner = changed
                 for key in place[:-1]:
                     inner = inner[key]
-                if place[0] in ("words", "digest", "digests") or place == ["witness", "start"] or inner[place[-1]] == wrong:
+                if (
+                    place[0] in ("words", "digest", "digests")
+                    or place == ["witness", "start"]
+                    or inner[place[-1]] == wrong
+                ):
                     continue
                 inner[place[-1]] = wrong
                 rewrite(path, changed)
@@ -211,7 +223,9 @@ WEAKER = {("claim.upper", "100000000000000000"), ("claim.lower", "-1")}
 
 def places(entries, so_far=()):
     """Return the path of every entry of nested dictionaries, and of the first element of each list."""
-    items = entries.items() if isinstance(entries, dict) else enumerate(entries[:1]) if isinstance(entries, list) else ()
+    items = (
+        entries.items() if isinstance(entries, dict) else enumerate(entries[:1]) if isinstance(entries, list) else ()
+    )
     for key, inner in items:
         yield [*so_far, key]
         yield from places(inner, [*so_far, key])

@@ -8,7 +8,16 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, explanation, given_policies, logged, loop
+from matrixrl.agents import (
+    ask_and_tell,
+    certification,
+    checkpoint,
+    deployment,
+    explanation,
+    given_policies,
+    logged,
+    loop,
+)
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable

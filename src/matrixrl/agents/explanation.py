@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.agents import certification
-from matrixrl.agents.deployment import own_bounds, own_table
+from matrixrl.agents.deployment import own_bounds
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.finite import permitted
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan
@@ -20,7 +20,7 @@ from matrixrl.display import html_table, in_digits, printable
 from matrixrl.errors import ProtocolError
 from matrixrl.extras import require_packages
 from matrixrl.features import LatentPsi
-from matrixrl.records import BoolArray, FloatArray, Guarantee, IntArray
+from matrixrl.records import FloatArray, Guarantee, IntArray
 from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Explanation:
         state: The state, as it is observed.
         stage: Stage h, counted from 0.
         action: The action that is played.
-        purpose: Why: `earn` (it is the best by the estimate), `learn` (another one is, or all are alike, and this one may be
-            better by the bounds of the plan), or `given` (the episode plays a policy that was given).
+        purpose: Why: `earn` (it is the best by the estimate), `learn` (another one is, or all are alike, and this one
+            may be better by the bounds of the plan), or `given` (the episode plays a policy that was given).
         plan: Which plan that is, in words.
         actions: All allowed actions.
         upper: Largest upper bound of all actions.
@@ -122,7 +122,9 @@ class Explanation:
         return pd.DataFrame([asdict(one) for one in self.actions])
 
     def __str__(self) -> str:
-        lines = [f"state {printable(self.state)}, stage {self.stage}: action {printable(self.action)}, {self._reason()}"]
+        lines = [
+            f"state {printable(self.state)}, stage {self.stage}: action {printable(self.action)}, {self._reason()}"
+        ]
         order = sorted(self.actions, key=lambda one: -one.upper)
         for one in self.actions:
             if one.action == self.action or one in order[:_MOST_ACTIONS]:
@@ -136,8 +138,8 @@ class Explanation:
             lines.append("the features share data between pairs, so the width has no parts that belong to one pair")
         elif self.pairs and self.estimate is not None:
             named = "; ".join(f"{_name(one)} ({_weight(one)})" for one in self.pairs[:_SHOWN])
-            unknown = in_digits(self.upper - self.estimate)
-            lines.append(f"{unknown} of the upper bound {in_digits(self.upper)} is unknown, most of it about {named}")
+            above = in_digits(self.upper - self.estimate)
+            lines.append(f"the upper bound {in_digits(self.upper)} is {above} above the estimate of its plan: {named}")
         return "\n".join(lines)
 
     def _reason(self) -> str:
@@ -272,9 +274,9 @@ def _pairs(self: Agent, widths: FloatArray, visits: IntArray | None) -> tuple[Un
 def _widths(algorithm: Any, upper: FloatArray, stage: int, state: int) -> FloatArray | None:
     r"""Return what each pair (A, S) adds to the upper bound of a state, in unit rewards; None for other models.
 
-    It is :math:`\sum_k \gamma^{k-h} d_k(s)\,(\bar Q_k(s, a) - \hat r - \gamma \hat P \bar V_{k+1})` at the greedy action a,
-    with the occupancy d of the optimistic policy in the estimated model. A law without data leads to the outcome that
-    is worst for this policy, as in `greedy`.
+    It is :math:`\sum_k \gamma^{k-h} d_k(s)\,(\bar Q_k(s, a) - \hat r - \gamma \hat P \bar V_{k+1})` at the greedy
+    action a, with the occupancy d of the optimistic policy in the estimated model. A law without data leads to the
+    outcome that is worst for this policy, as in `greedy`.
     """
     belief = algorithm.model.bounds(algorithm.clock, "estimate")[0]
     law = belief.law if isinstance(belief, OutcomeBounds) else belief
@@ -339,7 +341,7 @@ class _Estimated:
             worst = (paid + values[following]).argmin(axis=1)
             states, chances = np.append(states, unknown), np.append(chances, np.ones(len(unknown)))
             outcomes = np.append(outcomes, worst[unknown])
-            rewards = np.bincount(states, chances * paid[states, outcomes], minlength=len(rows))
+            rewards = np.bincount(states, chances * paid[states, outcomes], minlength=len(rows)).astype(np.float64)
             return cls(states, following[states, outcomes].astype(np.int64), chances, rewards)
         projected, least = law.psi.project(values[None])[0], law.least.reshape(law.groups.shape)
         worst = np.array([_worst(law, int(group), projected) for group in groups[unknown]], dtype=np.int64)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl import check
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.archive import atomic_write
 from matrixrl.core.backup import Frame
@@ -295,6 +296,7 @@ def witness_of(self: Agent, table: IntArray, state: Any = None, parts: int = 1) 
     if type(certifier) is not MatrixRLCertifier or type(model) not in (CountModel, OutcomeModel):
         return f"the bounds of {self.name} with these settings come from no likelihood set"
     assert isinstance(model, CountModel)
+    assert isinstance(algorithm, UCMatrixRL)
     if type(model.likelihood_set) not in (LikelihoodSet, ValueTargetedSet):
         return "the confidence set is a user's own class"
     if model.declared is not None:

@@ -114,8 +114,8 @@ def explanation(found: Any, *, ax: Axes | None = None) -> Axes:
     axes.set_ylim(max(len(pairs), 1) - 0.4, -0.6)
     axes.set_ylabel("action in state")
     axes.set_xlabel("unknown, times how often it is met")
-    unknown = in_digits(found.upper - found.estimate)
-    title = f"{unknown} of the upper bound {in_digits(found.upper)} is unknown"
+    above = in_digits(found.upper - found.estimate)
+    title = f"upper bound {in_digits(found.upper)}, {above} above the estimate"
     axes.set_title(f"state {printable(found.state)}, stage {found.stage}: {title}", fontsize=10)
     add_grid(axes, "x")
     return axes  # type: ignore[no-any-return]

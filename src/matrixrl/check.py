@@ -580,10 +580,11 @@ class Checker:
             states, weights = start["states"], start["weights"]
             table(states, "states", len(weights))
             chances = [number(w, "the weight of a first state", ZERO, ONE) for w in weights]
-            if abs(sum(chances) - 1) > Decimal("1e-9"):
+            total = sum(chances, ZERO)
+            if abs(total - 1) > Decimal("1e-9"):
                 raise Refused("the weights of first states must sum to 1")
             known = [integer(s, "a first state", 0, self.n_observed - 1) for s in states]
-            mean = sum((w * values[s] for s, w in zip(known, chances, strict=True)), ZERO) / sum(chances)
+            mean = sum((w * values[s] for s, w in zip(known, chances, strict=True)), ZERO) / total
             mean += sign * MARGIN * (1 + self.lefts[0])
         weight, tail = self.lefts[0], ZERO
         if self.is_endless:

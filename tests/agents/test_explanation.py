@@ -7,10 +7,10 @@ import pytest
 
 import matrixrl
 import witness
-from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError
+from matrixrl import FiniteMDP, InvalidInput, KernelMatrixRL, KnownDynamics, MatrixRL, ProtocolError
 from matrixrl.agents.ask_and_tell import PlannedAhead
 from matrixrl.core.start import Start
-from matrixrl.problems import low_rank, tabular
+from matrixrl.problems import low_rank
 from tolerances import ALGEBRA
 
 
@@ -42,10 +42,12 @@ class TestWidths:
             assert total == pytest.approx(found.upper - worth - tail, abs=1e-6 * scale)
             assert sum(one.share for one in found.pairs) == pytest.approx(1.0, abs=1e-6) or not found.pairs
 
+    @pytest.mark.parametrize("discount", [1.0, 0.7])
     @pytest.mark.parametrize("options", [{}, {"known_reward": False}], ids=["known", "learned"])
-    def test_at_a_later_stage_they_are_those_of_a_dense_model(self, options):
+    def test_at_a_later_stage_they_are_those_of_a_dense_model(self, options, discount):
         """Occupancies and values from dense matrices of the counts that the log has."""
-        world = tabular(n_states=4, n_actions=2, horizon=5, seed=3).mdp
+        rng = np.random.default_rng(3)
+        world = FiniteMDP(rng.dirichlet(np.ones(4), size=(4, 2)), rng.random((4, 2)), 5, start=0, discount=discount)
         made = MatrixRL(world, seed=0, **options)
         made.learn(n_episodes=25)
         counts = np.zeros((4, 2, 4))
@@ -61,20 +63,44 @@ class TestWidths:
         for h in reversed(range(5)):
             for s, a in enumerate(policy[h]):
                 laws[h, s] = counts[s, a] / n[s, a] if n[s, a] else np.eye(4)[worth[h + 1].argmin()]
-                worth[h, s] = reward[s, a] + laws[h, s] @ worth[h + 1]
+                worth[h, s] = reward[s, a] + discount * laws[h, s] @ worth[h + 1]
         for h in range(5):
             for s in range(4):
                 met, wanted = np.eye(4)[s], np.zeros((4, 2))
                 for k in range(h, 5):
                     for i, a in enumerate(policy[k]):
-                        wanted[i, a] += met[i] * (best[k, i] - reward[i, a] - laws[k, i] @ best[k + 1])
-                    met = met @ laws[k]
+                        wanted[i, a] += met[i] * (best[k, i] - reward[i, a] - discount * laws[k, i] @ best[k + 1])
+                    met = discount * met @ laws[k]
                 found = made.explain(s, h)
                 shown = np.zeros((4, 2))
                 for one in found.pairs:
                     shown[one.state, one.action] = one.width
                 np.testing.assert_allclose(shown, wanted, atol=1e-6)
                 assert found.estimate == pytest.approx(worth[h, s], abs=ALGEBRA * 10)
+
+    @pytest.mark.parametrize("kind", ["successors", "dynamics"])
+    def test_a_law_without_data_leads_to_the_worst_outcome_that_is_possible(self, kind):
+        """Against backward induction on the estimated model, before any data and after a few steps."""
+        rng = np.random.default_rng(5)
+        if kind == "successors":
+            mask = rng.random((5, 2, 5)) < 0.5
+            mask[..., 0] |= ~mask.any(axis=2)
+            law = rng.random((5, 2, 5)) * mask
+            problem = FiniteMDP(law / law.sum(axis=2, keepdims=True), rng.random((5, 2)), 4, start=0, successors=mask)
+        else:
+            following, paid = rng.integers(5, size=(5, 2, 3)), rng.random((5, 2, 3)).round(2)
+            problem = KnownDynamics(
+                lambda s, a, w: (int(following[s, a, w]), float(paid[s, a, w])),
+                **{"outcomes": 3, "n_states": 5, "n_actions": 2, "laws": np.arange(10).reshape(5, 2)},
+                **{"law": rng.dirichlet(np.ones(3), size=10), "horizon": 4, "start": 0},
+            )
+        made = MatrixRL(problem, seed=0)
+        for _ in range(2):
+            for s in range(5):
+                found = made.explain(s)
+                [worth] = made.algorithm.certifier.estimate_policies([optimistic_policy(made)], Start.at(s))
+                assert found.estimate == pytest.approx(worth, abs=ALGEBRA)
+            made.learn(n_episodes=1)
 
     def test_the_largest_come_first_and_an_untried_pair_is_named(self):
         found = agent(3).explain(0)

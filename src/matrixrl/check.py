@@ -109,7 +109,7 @@ def read(path: str) -> dict[str, Any]:
         raise Unreadable(f"its entry format is not {FORMAT!r}")
     if entries.get("version") != VERSION:
         raise Unreadable(f"it has version {entries.get('version')!r}, and this program checks version {VERSION}")
-    plain = json.loads(text)
+    plain = json.loads(text, parse_float="~".__add__)
     found = plain.pop("digest", None)
     if found != digest(plain):
         raise Refused("its digest is not that of its entries: it was changed or damaged")
@@ -120,8 +120,12 @@ def read(path: str) -> dict[str, Any]:
 
 
 def digest(plain: Any) -> str:
-    """Return the SHA-256 of plain data: of its JSON text in ASCII with sorted names and without spaces."""
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """Return the SHA-256 of plain data: of its JSON text in ASCII with sorted names and without spaces.
+
+    Numbers with a point count as the text that they are written with, after a tilde: no digit of them may change.
+    """
+    exact = json.loads(json.dumps(plain, allow_nan=False), parse_float="~".__add__)
+    text = json.dumps(exact, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 

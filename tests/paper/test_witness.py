@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -181,6 +182,16 @@ class TestVerdicts:
         path.write_text(text)
         assert check.main([str(path)]) == code
         assert len(capsys.readouterr().out.splitlines()) == 1
+
+    def test_a_digit_below_double_precision_is_noticed(self, tmp_path, capsys):
+        path = tmp_path / "c.json"
+        agent().certificate().save(path)
+        text = path.read_text()
+        value = max(re.findall(r"0\.\d{10,}", text), key=len)
+        path.write_text(text.replace(value, f"{value}0000001", 1))
+        assert float(value) == float(f"{value}0000001")
+        assert check.main([str(path)]) == 1
+        assert "digest" in capsys.readouterr().out
 
     def test_files_that_are_none(self, tmp_path, capsys):
         large = tmp_path / "large.json"

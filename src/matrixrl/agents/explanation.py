@@ -292,7 +292,7 @@ def _widths(algorithm: Any, upper: FloatArray, stage: int, state: int) -> FloatA
     for h in reversed(range(horizon)):
         if frame.end_state is not None:
             best[h, frame.end_state] = ends[h]
-        step = _Estimated.of(belief, law, policy[h], frame.discount * worth[h + 1])
+        step = _EstimatedStep.of(belief, law, policy[h], frame.discount * worth[h + 1])
         worth[h] = step.mean(worth[h + 1], frame.discount)
         surplus[h] = best[h] - step.mean(best[h + 1], frame.discount)
         if frame.end_state is not None:
@@ -310,7 +310,7 @@ def _widths(algorithm: Any, upper: FloatArray, stage: int, state: int) -> FloatA
 
 
 @dataclass(frozen=True)
-class _Estimated:
+class _EstimatedStep:
     """One step of the estimated model under the actions of a stage: for each state, next states with probabilities.
 
     Attributes:
@@ -326,7 +326,7 @@ class _Estimated:
     rewards: FloatArray
 
     @classmethod
-    def of(cls, belief: Any, law: LikelihoodBounds, actions: IntArray, values: FloatArray) -> _Estimated:
+    def of(cls, belief: Any, law: LikelihoodBounds, actions: IntArray, values: FloatArray) -> _EstimatedStep:
         """Return the step of actions (S,); `values` (S,) say which outcome is the worst one where a law has no data."""
         rows = np.arange(len(actions))
         place = np.full(law.n_groups, -1)

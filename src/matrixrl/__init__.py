@@ -86,7 +86,8 @@ __all__ = [
 ]
 
 _is_script = [_PurePath(name).stem for name in _sys.argv[:1]] == ["matrixrl"]
-_is_command = _is_script or ("-m", "matrixrl") in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False)
+_modules = [name for flag, name in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False) if flag == "-m"]
+_is_command = _is_script or bool({"matrixrl", "matrixrl.check"}.intersection(_modules))
 if not _is_command:  # a command imports Gymnasium when it needs it, so that its help is printed at once
     import matrixrl.envs as _envs  # noqa: F401  # registers the environments
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from matrixrl.checks import file_path
 from matrixrl.display import confidence, html_table, in_digits, printable
+from matrixrl.errors import ProtocolError
 from matrixrl.records import Bounds, Guarantee
 
 __all__ = ["Certificate", "Comparison", "Forecast", "LossBound", "PolicyCertificate"]
@@ -31,6 +34,45 @@ class _Estimated:
         if self.trivial is None or not self.trivial[1] > self.trivial[0]:
             return None
         return (self.upper - self.lower) / (self.trivial[1] - self.trivial[0])
+
+    def save(self, path: str | os.PathLike[str]) -> tuple[float, float]:
+        """Write what proves the bounds to a JSON file that ``python -m matrixrl.check`` reads, and return them.
+
+        The checker needs neither matrixrl nor NumPy, and solves nothing: it recomputes every bound from the counts, the
+        parts of δ and the numbers ν of the file. The bounds of the file are those that the model had when the
+        certificate was made. They are wider than those of the certificate if its bounds come from returns, or from
+        earlier data.
+
+        Args:
+            path: The file; it is written completely or not at all.
+
+        Returns:
+            The lower and the upper bound that the file proves, rounded outwards.
+
+        Raises:
+            ProtocolError: Nothing is proven, or the bounds are no sums over counts: only those of likelihood sets for
+                policies without chance can be saved.
+            CheckpointError: The file cannot be written.
+
+        >>> import matrixrl, tempfile, pathlib
+        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+        >>> _ = agent.learn(n_episodes=20)
+        >>> found = agent.certificate()
+        >>> lower, upper = found.save(pathlib.Path(tempfile.mkdtemp()) / "certificate.json")
+        >>> bool(lower <= found.lower and found.upper <= upper)
+        True
+        """
+        target, witness = file_path("path", path), getattr(self, "witness", None)
+        if not self.guarantee:
+            raise ProtocolError(f"a certificate that is not proven cannot be saved: {self.guarantee.reason}")
+        if getattr(self, "basis", "model") == "returns":
+            raise ProtocolError("this certificate cannot be saved: its bounds come from returns, not from counts")
+        if witness is None or isinstance(witness, str):
+            reason = witness or "it was loaded, or was not made by an agent on numbered states"
+            raise ProtocolError(f"this {type(self).__name__} cannot be saved with what proves it: {reason}")
+        upper_of = "best" if isinstance(self, Certificate) else "policy"
+        found: tuple[float, float] = witness.write(target, about=self.about, start=self.start, upper_of=upper_of)
+        return found
 
     def _said(self, bounds: str) -> str:
         """Return bounds in words, with everything else that is known."""
@@ -79,6 +121,7 @@ class Certificate(_Estimated):
         estimate: What the policy is estimated to earn, which is no bound; None if it is not known.
         trivial: Smallest value of the policy and largest of any that are possible without data; None if not known.
         about: Policy that is meant, and the data, in words; empty if it is not known.
+        witness: What `save` writes, or why it cannot; None if nothing is known.
     """
 
     upper: float
@@ -90,6 +133,7 @@ class Certificate(_Estimated):
     estimate: float | None = None
     trivial: tuple[float, float] | None = None
     about: str = ""
+    witness: Any = field(default=None, compare=False)
 
     @classmethod
     def of(cls, bounds: Bounds, replica: int, delta: float, guarantee: Guarantee, start: str) -> Certificate:
@@ -153,6 +197,7 @@ class PolicyCertificate(_Estimated):
         about: Policy that is meant, and the data, in words.
         start: Start s0 that the bounds are about, in words, as in `Certificate`.
         digest: SHA-256 of the actions of the policy, as hexadecimal digits.
+        witness: As in `Certificate`.
 
     >>> PolicyCertificate(6640.0, 6765.0, 0.05, Guarantee(True), "returns", 6702.1, (-1087.0, 18601.0), 1200)
     <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; estimated 6,702>
@@ -169,6 +214,7 @@ class PolicyCertificate(_Estimated):
     about: str = ""
     start: str = ""
     digest: str = ""
+    witness: Any = field(default=None, compare=False)
 
     @property
     def width(self) -> float:
@@ -177,7 +223,8 @@ class PolicyCertificate(_Estimated):
 
     def as_dict(self) -> dict[str, Any]:
         """Return all entries by name, and the width and the share that is left."""
-        return asdict(self) | {"width": self.width} | self._entries()
+        entries = asdict(replace(self, witness=None)) | {"width": self.width} | self._entries()
+        return {name: entry for name, entry in entries.items() if name != "witness"}
 
     def __str__(self) -> str:
         words = f"{self.about}: " * bool(self.about)

@@ -8,7 +8,17 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment, forecast, given_policies, logged, loop
+from matrixrl.agents import (
+    ask_and_tell,
+    certification,
+    checkpoint,
+    deployment,
+    explanation,
+    forecast,
+    given_policies,
+    logged,
+    loop,
+)
 from matrixrl.agents.earnings import earnings
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
@@ -384,6 +394,9 @@ class Agent:
     greedy = deployment.greedy
     recommend = deployment.recommend
     action_tables = deployment.action_tables
+
+    # explanation.py: why an action is played
+    explain = explanation.explain
 
     # given_policies.py: policies that a user gives
     certify = given_policies.certify

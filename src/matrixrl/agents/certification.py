@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from matrixrl.agents.witness import witness_of
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.finite import permitted
@@ -225,7 +226,8 @@ def described(self: Agent, found: Certificate, table: IntArray, which: str, stat
     [guess] = estimates(self, [table], state)
     inside = None if guess is None else min(max(guess, found.lower), found.upper)
     about, trivial = f"{which}, from {data_words(self)}", possible_values(self, table, None)
-    return replace(found, estimate=inside, trivial=trivial, about=about)
+    witness = witness_of(self, table, state)
+    return replace(found, estimate=inside, trivial=trivial, about=about, witness=witness)
 
 
 def estimates(self: Agent, tables: list[IntArray], state: Any) -> list[float] | list[None]:

@@ -142,23 +142,31 @@ def action_tables(self: Agent, ahead: PlannedAhead) -> ActionTables:
     algorithm, plan = self._algorithm, ahead.plan
     if not isinstance(algorithm, FiniteAlgorithm) or algorithm.problem.kind != "finite":
         raise ProtocolError("tables of actions need numbered states; matrix-rl has them")
+    scores = own_table(algorithm.q_table(), algorithm)
+    lower, upper = own_bounds(algorithm, *algorithm.certifier.bound_actions())
+    forbidden = np.isneginf(scores)
+    lower[forbidden] = upper[forbidden] = np.nan
+    policy = algorithm.task.stages.own(algorithm.policy_table(permitted(algorithm, plan))[0])
+    return ActionTables(np.asarray(policy), scores, lower, upper)
+
+
+def own_bounds(algorithm: FiniteAlgorithm, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return bounds (1, H, A, S) on Q in unit rewards as (H, S, A) in the environment's unit.
+
+    Those of actions that are not allowed are NaN.
+    """
     frame, task = algorithm.frame, algorithm.task
-    scores = algorithm.q_table()
-    lower, upper = algorithm.certifier.bound_actions()
     left = frame.lefts()[:, None, None]
     after = np.zeros_like(left)  # weight of the steps that are cut off from an endless episode
     if task.is_endless:
         after = (task.discount ** np.arange(frame.horizon, 0, -1.0) / (1.0 - task.discount))[:, None, None]
-    least, most = ((np.clip(_own(table, algorithm), 0.0, left)) for table in (lower, upper))
+    tables = own_table(lower, algorithm), own_table(upper, algorithm)
+    least, most = (np.where(np.isneginf(tables[1]), np.nan, np.clip(table, 0.0, left)) for table in tables)
     low = (left + after) * task.reward_range[0]
-    forbidden = np.isneginf(_own(scores, algorithm))
-    least, most = task.unit * least + low, task.unit * (most + after) + low
-    least[forbidden] = most[forbidden] = np.nan
-    policy = task.stages.own(algorithm.policy_table(permitted(algorithm, plan))[0])
-    return ActionTables(np.asarray(policy), _own(scores, algorithm), least, most)
+    return task.unit * least + low, task.unit * (most + after) + low
 
 
-def _own(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
+def own_table(table: FloatArray, algorithm: FiniteAlgorithm) -> FloatArray:
     """Return a table (1, H, A, S) as (H, S, A), with the actions of each stage only."""
     own: FloatArray = algorithm.task.stages.at_stages(table[0])
     return np.ascontiguousarray(own.transpose(0, 2, 1))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrixrl.agents import certification
 from matrixrl.agents.ask_and_tell import read_tables
+from matrixrl.agents.witness import witness_of
 from matrixrl.certificates import Comparison, PolicyCertificate
 from matrixrl.checks import fail, flag, number, shaped, within
 from matrixrl.core.returns import Returns, difference_bounds
@@ -72,7 +73,8 @@ def certified(self: Agent, table: IntArray, start: Any = None) -> PolicyCertific
     guess = None if guess is None else min(max(guess, lower), upper)
     trivial, delta = certification.possible_values(self, table, table), self._algorithm.claims.delta
     about = f"policy {digest[:8]}, from {certification.data_words(self)}{f', {n:,} of them its own' * (n > 0)}"
-    return PolicyCertificate(lower, upper, delta, claim, found.basis, guess, trivial, n, about, found.start, digest)
+    words, witness = (about, found.start, digest), witness_of(self, table, start, _PARTS)
+    return PolicyCertificate(lower, upper, delta, claim, found.basis, guess, trivial, n, *words, witness)
 
 
 def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:

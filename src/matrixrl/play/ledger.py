@@ -125,6 +125,11 @@ class CertificateLedger:
         return self._problem.kind == "finite" and not self._problem.task.start_is_declared
 
     @property
+    def first_states(self) -> IntArray:
+        """Counts of first states, from which a start that is not declared is estimated; a copy."""
+        return self._first_states.copy()
+
+    @property
     def counts_first_states(self) -> bool:
         """Whether first states were counted."""
         return bool(self._first_states.any())

@@ -8,7 +8,7 @@ from matrixrl.plots.earnings import earnings
 from matrixrl.plots.film import film
 from matrixrl.plots.log_audit import log_audit
 from matrixrl.plots.maps import policy, value
-from matrixrl.plots.pairs import action_bounds, visits, widths
+from matrixrl.plots.pairs import action_bounds, explanation, visits, widths
 from matrixrl.plots.regions import confidence_region
 from matrixrl.problems import Layout
 
@@ -18,6 +18,7 @@ __all__ = [
     "certificate_band",
     "confidence_region",
     "earnings",
+    "explanation",
     "film",
     "log_audit",
     "policy",

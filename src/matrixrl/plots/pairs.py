@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.agents import Agent
+from matrixrl.agents.explanation import Explanation
 from matrixrl.algorithms import UCMatrixRL
+from matrixrl.checks import fail, shown
 from matrixrl.colours import COLOURS, REFERENCE
+from matrixrl.display import in_digits, printable
 from matrixrl.errors import ProtocolError
 from matrixrl.plots.inputs import action_names, checked_agent, checked_stage, state_names, tables_of
 from matrixrl.plots.style import add_grid, axes_of, draw_heat
@@ -19,9 +22,10 @@ from matrixrl.records import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["action_bounds", "visits", "widths"]
+__all__ = ["action_bounds", "explanation", "visits", "widths"]
 
 _MOST_NAMES = 40  # states whose names fit below the axis
+_MOST_PAIRS = 12  # pairs that are drawn
 _LONGEST = 6  # characters of a name that is written horizontally
 
 
@@ -72,6 +76,48 @@ def action_bounds(agent: Any, state: Any, stage: int = 0, *, ax: Axes | None = N
     axes.set_title(f"bounds in state {state_names(one)[s]}, {one.n_episodes:,} episodes", fontsize=10)
     add_grid(axes, "x")
     axes.legend(fontsize=8.5, loc="lower right", ncols=2, framealpha=0.9)
+    return axes  # type: ignore[no-any-return]
+
+
+def explanation(found: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw which unknown pairs the upper bound of a state hangs on, the largest at the top.
+
+    Bars are the widths of `Explanation.pairs`: what is not known about a pair, times how often the optimistic policy is
+    expected to meet it. All of them add up to what the title says.
+
+    Args:
+        found: What `agent.explain` returned.
+        ax: Axes to draw on; those of a new figure by default.
+
+    Raises:
+        InvalidInput: It is no `Explanation`, or one of a model without counts.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
+    >>> _ = agent.learn(n_episodes=20)
+    >>> explanation(agent.explain(0)).get_xlabel()
+    'unknown, times how often it is met'
+    """
+    if not isinstance(found, Explanation) or found.pairs is None or found.estimate is None:
+        fail("found", "must be an explanation with pairs", shown(found), "Such as agent.explain(state).")
+    pairs = found.pairs[:_MOST_PAIRS]
+    axes, rows = axes_of(ax, (6.0, 1.7 + 0.34 * max(len(pairs), 1))), np.arange(len(pairs))
+    axes.barh(rows, [one.width for one in pairs], height=0.6, color=COLOURS[0], alpha=0.55)
+    for row, one in zip(rows, pairs, strict=True):
+        tried = "" if one.visits is None else f", tried {one.visits:,}"
+        axes.annotate(f" {100.0 * one.share:.2g} %{tried}", (one.width, row), va="center", fontsize=8.5)
+    names = [f"{printable(one.action)} in {printable(one.state)}" for one in pairs]
+    axes.set_yticks(rows, names)
+    axes.use_sticky_edges = False
+    axes.margins(x=0.25)
+    axes.set_xlim(left=0.0)
+    axes.set_ylim(max(len(pairs), 1) - 0.4, -0.6)
+    axes.set_ylabel("action in state")
+    axes.set_xlabel("unknown, times how often it is met")
+    above = in_digits(found.upper - found.estimate)
+    title = f"upper bound {in_digits(found.upper)}, {above} above the estimate"
+    axes.set_title(f"state {printable(found.state)}, stage {found.stage}: {title}", fontsize=10)
+    add_grid(axes, "x")
     return axes  # type: ignore[no-any-return]
 
 

@@ -48,7 +48,7 @@ class MatrixRLCertifier(Certifier):
             self._purpose = chosen
             self._algorithm.kept = self._algorithm.kept._replace(sizes=None)  # a new plan is due
 
-    def _bounds(self, parts: int = 1) -> ValueBounds:
+    def bounds(self, parts: int = 1) -> ValueBounds:
         """Return bounds at the tightest proven radius, at one of some equal parts of δ."""
         return self._algorithm.model.bounds(self._algorithm.clock._replace(parts=parts), "proven")[0]
 
@@ -58,7 +58,7 @@ class MatrixRLCertifier(Certifier):
         It is optimistic at the proven radius. In every second plan one stage, each in turn, takes the action whose
         bounds on Q are furthest apart among those that may still be the best.
         """
-        algorithm, belief = self._algorithm, self._bounds()
+        algorithm, belief = self._algorithm, self.bounds()
         high, low = algorithm._empty_q(), algorithm._empty_q()
         best = algorithm._greedy(belief, rankings, q_out=high)
         curious = np.flatnonzero(algorithm.n_plans % 2)
@@ -132,7 +132,7 @@ class MatrixRLCertifier(Certifier):
         The bounds hold for any data, however they were collected, so a tuned agent has a proven certificate too. A set
         that bounds V* on both sides also gives a lower bound on V*(s0), which is none on the value of the policy.
         """
-        algorithm, belief, optimal_lower = self._algorithm, self._bounds(), None
+        algorithm, belief, optimal_lower = self._algorithm, self.bounds(), None
         task, frame = algorithm.task, algorithm.frame
         if belief.is_two_sided:
             best, low = optimal_plan(belief, frame, lowest_first(task.n_actions, algorithm.n_replicas))
@@ -153,7 +153,7 @@ class MatrixRLCertifier(Certifier):
         self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None, parts: int = 1
     ) -> PolicyIntervals:
         """Bound V(s0) of two given policies and their difference at the tightest proven radius (docs/proofs.md, 12)."""
-        algorithm, belief = self._algorithm, self._bounds(parts)
+        algorithm, belief = self._algorithm, self.bounds(parts)
         task, best = algorithm.task, algorithm._greedy(belief)
         sides, tail = [], task.tail  # what steps that are cut off from endless episodes may earn
         cut_off = np.array([[0.0, 0.0, -tail], [tail, tail, tail]])[:, :, None]
@@ -217,3 +217,10 @@ class MatrixRLCertifier(Certifier):
         algorithm._greedy(belief, q_out=high)
         algorithm._greedy(belief, sign=-1.0, q_out=low)
         return low, high
+
+    def estimate_actions(self) -> FloatArray:
+        """Return Q (B, H, A, S) of the best policy of the estimated model in unit rewards, as `estimate_policies`."""
+        algorithm = self._algorithm
+        q = algorithm._empty_q()
+        algorithm._greedy(algorithm.model.bounds(algorithm.clock, "estimate")[0], sign=-1.0, q_out=q)
+        return q

@@ -15,6 +15,7 @@ from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
+from matrixrl.algorithms.matrix_rl.drift import DriftWatch
 from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
@@ -27,7 +28,7 @@ from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.core.models import CountModel, Model, ModelContext
 from matrixrl.errors import InvalidInput
-from matrixrl.features import OneHotPhi
+from matrixrl.features import OneHotPhi, allowed_part
 from matrixrl.logs import StepLog
 from matrixrl.problems import OutcomeTables, Problem
 from matrixrl.problems.problem import Kind
@@ -82,6 +83,7 @@ class UCMatrixRL(FiniteAlgorithm):
         model: The data, and the bounds that follow from them.
         budget: The rule that chooses between the optimistic plan and the tuned one; None if the optimistic one is
             always played.
+        drift: What looks for changes of the problem; None if it is assumed that nothing changes.
 
     >>> from matrixrl.problems import tabular
     >>> algorithm = UCMatrixRL(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
@@ -106,6 +108,7 @@ class UCMatrixRL(FiniteAlgorithm):
     _planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
     _scored: tuple[ScoredPlan, ...] = ()  # Q of the plans at that revision, once they were asked for again
     budget: OptimismBudget | None = None
+    drift: DriftWatch | None = None
     _charging: tuple[int, ValueBounds] | None = None  # revision and bounds that the budget charges with
     _tuned_model: Model | None = None  # the same data with another ridge, for the tuned plan of balls
     _played: Plan | None = None  # the plan of the steps that are learned from next, if it is known
@@ -119,6 +122,7 @@ class UCMatrixRL(FiniteAlgorithm):
         if problem.task.dynamics is not None and (chosen.settings.columns or not chosen.settings.is_likelihood):
             rule = f"must be a likelihood set for known dynamics, without columns, of {self.name}"
             fail("set", rule, repr(chosen.settings.set), "Use MatrixRL with its default, or set='likelihood'.")
+        chosen._check_drift(problem)
         if chosen.settings.planner == "auto":
             from matrixrl.algorithms.matrix_rl.path import is_large, why_not_on_path
 
@@ -126,6 +130,14 @@ class UCMatrixRL(FiniteAlgorithm):
             on_path = serves and is_large(problem.finite_task)
             chosen.settings = replace(chosen.settings, planner="path" if on_path else "sweep")
         return chosen
+
+    def _check_drift(self, problem: Problem) -> None:
+        """Refuse to look for changes where nothing is counted."""
+        chosen, problem_has = self.settings, problem.kind == "finite"
+        if chosen.drift != "off" and not (chosen.is_likelihood and chosen.columns is None and problem_has):
+            rule = f"must be 'off' for {self.name} here, as changes are found in counts of next states"
+            remedy = "Leave it out, or use MatrixRL with a likelihood set: one-hot features, groups, or known dynamics."
+            fail("drift", rule, f"{chosen.drift!r} with the set {chosen.make_set().name!r}", remedy)
 
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Start on all states, on the path, or on sampled columns, where settings or problem ask for them."""
@@ -159,9 +171,34 @@ class UCMatrixRL(FiniteAlgorithm):
     def begin(self) -> None:
         """Start without data and without a plan."""
         super().begin()
-        task, chosen = self.task, self.settings
+        self._set, self.drift = self.settings.make_set(), None
+        self._begin_run()
+        if self.settings.drift != "off":
+            if self.n_replicas > 1 or not isinstance(self.model, CountModel):
+                received = f"{self.settings.drift!r} with {self.n_replicas} seeds and {type(self.model).__name__}"
+                fail("drift", "must be 'off' but for one seed and a likelihood set", received, "Leave it out.")
+            restarts = self.settings.drift == "restart"
+            self.drift = DriftWatch(self.problem, self.model, delta=self.claims.delta, restarts=restarts)
+            if restarts:
+                self._begin_run()  # with the part of δ of the first run
+
+    def restart(self) -> None:
+        """Forget all data after a change, and begin the next run; what was refuted of declarations stays refuted."""
+        assert self.drift is not None
+        given, model = self._rewards.given, self.model
+        self.drift.restart()
+        self._begin_run()
+        self._rewards.given = given
+        assert isinstance(model, CountModel)
+        assert isinstance(self.model, CountModel)
+        if model.declared is not None and self.model.declared is not None:
+            self.model.declared.refuted = model.declared.refuted
+
+    def _begin_run(self) -> None:
+        """Start without data and without a plan, with the part of δ of the run."""
+        task, chosen, declared = self.task, self.settings, self._declared_frame.allowed
         assert self.problem.features is not None
-        self._set = chosen.make_set()
+        is_reported = self.masks.reported is not None
         context = ModelContext(
             features=self.problem.features,
             unit_reward=self.unit_reward,
@@ -171,8 +208,8 @@ class UCMatrixRL(FiniteAlgorithm):
             exploration=chosen.exploration,
             known_reward=bool(chosen.known_reward),
             switch_growth=chosen.switch_growth,
-            part=self._part,
-            allowed=self.frame.allowed,
+            part=allowed_part(self.problem.features.phi, declared) if is_reported else self._part,
+            allowed=declared,
             end_state=task.end_state,
             choices=task.choices,
             dynamics=self._unit_dynamics(),
@@ -188,9 +225,11 @@ class UCMatrixRL(FiniteAlgorithm):
             if not isinstance(self.model, CountModel):
                 tuned = MatrixRLSettings.resolve({"preset": "tuned", "set": "normalised"}).make_set()
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
+        for model in self._models if is_reported else []:  # groups are those of the declared actions
+            model.use_masks(self._part, self.frame.allowed)
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
-        self.kept = KeptPlan()
+        self.kept, self._planned, self._scored, self._charging, self._played = KeptPlan(), None, (), None, None
 
     def _unit_dynamics(self) -> OutcomeTables | None:
         """Return known dynamics with rewards mapped to [0, 1]; None if there are none."""
@@ -217,19 +256,23 @@ class UCMatrixRL(FiniteAlgorithm):
     @property
     def steps_at_once(self) -> int:
         """Number of steps that are added up together; 1 for a user's class, which may do more than add."""
-        return 1 if self._unstarted is not None else self.model.steps_at_once
+        return 1 if self._unstarted is not None or self.drift is not None else self.model.steps_at_once
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
         unit, pairs = self.to_unit(steps.rewards), self._phi.pairs(steps.states, steps.actions)
         if self.budget is not None and isinstance(self._played, BudgetPlan):
             self.budget.settle(self._played, steps, self._charging_bounds)
+        number = self.episode - self.logged.episodes + (self._played is not None)  # logged episodes have no plan
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
         following, weights = steps.next_states, steps.weights
         if steps.outcomes is not None:  # they were reported or found where the steps were observed
             following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
             model.update(pairs, following, unit, weights)
+        if self.drift is not None:
+            assert isinstance(self.model, CountModel)
+            self.drift.add(*self.model.observed(pairs, following), unit, weights, number)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
 
     def _recall(self, plan: Plan) -> None:
@@ -275,7 +318,7 @@ class UCMatrixRL(FiniteAlgorithm):
             assert self.budget is not None
             played = self.budget.choose(played)
         self._played = played
-        alarm = self._rewards.alarm | self.model.is_refuted
+        alarm = self._rewards.alarm | self.model.is_refuted | (self.drift is not None and self.drift.alarm)
         return replace(played, empty=played.empty + alarm) if alarm.any() else played
 
     def make_plan(self, rankings: FloatArray | None = None) -> Plan:
@@ -421,6 +464,8 @@ class UCMatrixRL(FiniteAlgorithm):
         arrays = self.model.state_dict() | self._rewards.state_dict() | self._kept_arrays()
         if self._tuned_model is not None:
             arrays |= {f"tuned_{name}": array for name, array in self._tuned_model.state_dict().items()}
+        if self.drift is not None:
+            arrays |= self.drift.state_dict()
         return arrays if self.budget is None else arrays | self.budget.state_dict()
 
     def _kept_arrays(self) -> Arrays:
@@ -441,6 +486,9 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
+        if self.drift is not None:
+            self.drift.load_state_dict(arrays)
+            self._begin_run()
         self.model.load_state_dict(arrays)
         self._rewards.load_state_dict(arrays)
         if self._tuned_model is not None:

@@ -33,6 +33,8 @@ class DoublingSettings(MatrixRLSettings):
         if self.planner != "sweep":
             fail("planner", "must be 'sweep' with doubling", repr(self.planner), "Leave it out.")
         super().check_together()
+        if self.drift != "off":
+            fail("drift", "must be 'off' with doubling", repr(self.drift), "Use MatrixRL.")
         if self.columns is not None:
             fail("columns", "must be left out with doubling", self.columns, "Leave it out.")
 

@@ -23,6 +23,7 @@ COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("auto", "random", "estimate")
 EXPLORE_FOR = ("regret", "certificate")
 PLANNERS = ("auto", "sweep", "path")
+DRIFT = ("off", "watch", "restart")
 
 TIGHTEST = "tightest"
 """Name of the set that is chosen for the features at hand."""
@@ -143,6 +144,13 @@ class MatrixRLSettings(Settings):
         "played (path): its time and memory do not depend on the number of states. path needs one-hot features, known "
         "rewards and a proven radius; auto takes it there from S·A·H = 100,000 on.",
         one_of(PLANNERS),
+    )
+    drift: str = setting(
+        "off",
+        "Assume that nothing changes (off), look for changes of the transition probabilities and of learned rewards "
+        "and withdraw the guarantee after one (watch), or begin again without data after one (restart). For likelihood "
+        "sets.",
+        one_of(DRIFT),
     )
     columns: int | None = setting(
         None,

@@ -122,9 +122,13 @@ class CountModel(Model):
         self.reward_sums = np.zeros((n, self.n_rows))
         self._data_changed()
 
-    def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
-        rows = self.groups.ravel()[pairs]
+    def observed(self, pairs: IntArray, next_states: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the groups of pairs, and the outcomes that next states count as."""
         outcomes = self.psi.latent[next_states] if isinstance(self.psi, LatentPsi) else next_states
+        return self.groups.ravel()[pairs], outcomes
+
+    def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
+        rows, outcomes = self.observed(pairs, next_states)
         self.counts.add(rows, outcomes, weights)
         if self.pair_counts is not None:
             self.pair_counts.add(pairs, next_states, weights)

@@ -11,6 +11,9 @@ from matrixrl.records import Bounds, Guarantee
 __all__ = ["Certificate", "Comparison", "PolicyCertificate", "RegretBound", "RegretCertificate"]
 
 
+_STATIONARY = "assumes that nothing changes"
+
+
 class _Estimated:
     """Bounds with an estimate beside them, and with what is possible without data; fields are those of subclasses."""
 
@@ -37,7 +40,7 @@ class _Estimated:
         bounds += "" if self.share_left is None else f", {100.0 * self.share_left:.3g} % of what is possible"
         bounds += "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
         if self.guarantee:
-            return f"with probability {confidence(self.delta)} {bounds}; assumes that nothing changes"
+            return f"with probability {confidence(self.delta)} {bounds}; {_STATIONARY}"
         return f"not proven ({self.guarantee.reason}): {bounds}"
 
     def _rows(self) -> dict[str, object]:
@@ -155,7 +158,7 @@ class PolicyCertificate(_Estimated):
         digest: SHA-256 of the actions of the policy, as hexadecimal digits.
 
     >>> PolicyCertificate(6640.0, 6765.0, 0.05, Guarantee(True), "returns", 6702.1, (-1087.0, 18601.0), 1200)
-    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; estimated 6,702; assumes that nothing changes>
+    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; estimated 6,702; ...>
     """
 
     lower: float
@@ -313,7 +316,7 @@ class Comparison(_Estimated):
         about: Policies that are meant, and the data, in words; empty if it is not known.
 
     >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=Guarantee(True))
-    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better; assumes that nothing changes>
+    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better; ...>
     """
 
     lower: float
@@ -357,9 +360,7 @@ class Comparison(_Estimated):
             verdict = "it is better"
         elif self.upper < 0.0:
             verdict = "it is worse"
-        return (
-            f"<Comparison: with probability {confidence(self.delta)} {what}: {verdict}; assumes that nothing changes>"
-        )
+        return f"<Comparison: with probability {confidence(self.delta)} {what}: {verdict}; {_STATIONARY}>"
 
     def _repr_html_(self) -> str:
         rows = {

@@ -138,7 +138,7 @@ def stationary_words(self: Agent) -> str:
     if drift is None:
         return f"{assumed}, which is not watched"
     if drift.alarm:
-        return f"{assumed}, and it has"
+        return f"{assumed}, but it has"
     return f"{assumed}; watched: no change seen, but pairs that are no longer visited cannot be watched"
 
 

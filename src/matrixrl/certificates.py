@@ -158,7 +158,7 @@ class PolicyCertificate(_Estimated):
         digest: SHA-256 of the actions of the policy, as hexadecimal digits.
 
     >>> PolicyCertificate(6640.0, 6765.0, 0.05, Guarantee(True), "returns", 6702.1, (-1087.0, 18601.0), 1200)
-    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; estimated 6,702; ...>
+    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; ...>
     """
 
     lower: float
@@ -316,7 +316,7 @@ class Comparison(_Estimated):
         about: Policies that are meant, and the data, in words; empty if it is not known.
 
     >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=Guarantee(True))
-    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better; ...>
+    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: ...>
     """
 
     lower: float

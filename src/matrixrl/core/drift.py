@@ -106,7 +106,7 @@ class Stretches:
             self.before = np.concatenate([self.before, np.zeros((len(self.before), more))], axis=1)
         self.total[columns] += times
         self.n_batches += 1
-        after = np.maximum(self.total - self.before, 0.0)
+        after = self.total - self.before
         log_m = log_marginals(np.concatenate([self.total[None], after]), n_outcomes)
         terms, evidence, best = self.weights + log_m[1:], -math.inf, -1
         if len(terms):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Change", "DriftWatch"]
 
 _KINDS = ("laws", "rewards")
+_LEVELS = 32  # parts of the range of rewards, to the ends of which rewards are rounded
 _SHOWN = 3  # outcomes, or pairs, that are named in words
 
 
@@ -36,7 +37,8 @@ class Change:
         pairs: States and actions that share what has changed, as users name them.
         since: Number of episodes that had been played before the change, estimated; 0 for one in a log.
         noticed: Number of episodes that had been played when it was noticed.
-        before: Estimated probability of each outcome before the change, or mean reward.
+        before: Estimated probability of each outcome before the change, or mean reward, of rewards that are rounded to
+            a 32nd of their range.
         after: The same after the change, until it was noticed.
         visits: Number of visits that these two are estimated from.
         words: All of it in one sentence.
@@ -94,8 +96,8 @@ class DriftWatch:
         self.found: list[_Found] = []
         part = delta / (1 + self._learns_reward)
         self._evidence = [ChangeEvidence(model.n_rows, model.psi.d_psi, part)]
-        if self._learns_reward:  # a reward r counts as r of a coin and 1 − r of its other side
-            self._evidence.append(ChangeEvidence(model.n_rows, 2, part))
+        if self._learns_reward:
+            self._evidence.append(ChangeEvidence(model.n_rows, _LEVELS + 1, part))
 
     @property
     def run(self) -> int:
@@ -111,9 +113,7 @@ class DriftWatch:
         """Add the steps of an episode, each (1, T), after so many played episodes, and note what has changed."""
         observed = [(rows, outcomes, weights)]
         if self._learns_reward:
-            sides = np.concatenate([weights * (1.0 - rewards), weights * rewards])
-            twice = np.broadcast_to(rows, (2, rows.shape[1]))
-            observed.append((twice, np.broadcast_to([[0], [1]], twice.shape), sides))
+            observed.append((rows, np.rint(_LEVELS * rewards).astype(np.int64), weights))
         for kind, (evidence, steps) in enumerate(zip(self._evidence, observed, strict=True)):
             for row, data, best in evidence.add(episode, *steps):
                 before = data.before[best]
@@ -147,11 +147,8 @@ class DriftWatch:
         after: dict[Any, float] | float
         if _KINDS[found.kind] == "rewards":
             what, task = "mean reward", self._problem.finite_task
-            is_one = found.outcomes == 1
-            before, after = (
-                float(task.reward_range[0] + task.unit * part[is_one].sum() / part.sum())
-                for part in (found.before, found.after)
-            )
+            paid = task.reward_range[0] + task.unit * found.outcomes / _LEVELS
+            before, after = (float(paid @ part / part.sum()) for part in (found.before, found.after))
             by = f"{before:.4g} → {after:.4g}"
         else:
             what = "probabilities of outcomes" if self._is_outcome else "transition probabilities"

@@ -123,6 +123,8 @@ class Agent:
         """Number of episodes with other actions than those advised whose gaps are not known."""
         self._run_start = 0
         """Number of episodes at the last restart after a change."""
+        self._run_logged = 0
+        """Number of logged episodes at that time."""
         self._passed: list[int] = []
         """Episodes since then that were planned before, and were not learned from."""
         self._selection: str | None = None

@@ -133,7 +133,7 @@ def changes(self: Agent) -> tuple[Change, ...]:
 def stationary_words(self: Agent) -> str:
     """Return the assumption that nothing changes, and whether it is watched, in words."""
     drift, start = getattr(self._algorithm, "drift", None), self._run_start
-    since = f" since episode {start + 1:,}" if start else ""
+    since = f" since episode {start + 1:,}" if drift is not None and drift.run > 1 else ""
     assumed = f"assumes that the problem has not changed{since}"
     if drift is None:
         return f"{assumed}, which is not watched"
@@ -145,7 +145,7 @@ def stationary_words(self: Agent) -> str:
 def assumptions(self: Agent) -> str:
     """Return the assumptions of what is proven, in words."""
     words, algorithm = self._algorithm.claims.assumptions, self._algorithm
-    if words and self._run_start:
+    if words and "since episode" in stationary_words(self):
         start = f"{self._run_start + 1:,}"
         words = f"{words}; data before episode {start} are dropped, and the problem has not changed since"
     if words and algorithm.masks.may_be_reported and self.problem.env is not None:
@@ -249,7 +249,7 @@ def n_counted(self: Agent) -> int:
 
 def data_words(self: Agent) -> str:
     """Return how many episodes were learned from, in words."""
-    n, logged = n_counted(self), 0 if self._run_start else self.n_logged_episodes
+    n, logged = n_counted(self), self.n_logged_episodes - self._run_logged
     if logged and not n:
         return f"{logged:,} logged episode{'s' * (logged > 1)}"
     return f"{n:,} episode{'s' * (n != 1)}" + f" and {logged:,} logged" * (logged > 0)

@@ -108,8 +108,8 @@ def state_dict(self: Agent) -> dict[str, Any]:
         if getattr(self, attribute):
             digests = np.frombuffer(b"".join(getattr(self, attribute)), dtype=np.uint8)
             arrays[name] = digests.reshape(-1, _DIGEST)
-    if self._run_start:
-        arrays["run"] = np.array([self._run_start, *self._passed], dtype=np.int64)
+    if self._run_start or self._run_logged:
+        arrays["run"] = np.array([self._run_start, self._run_logged, *self._passed], dtype=np.int64)
     if self._engine.world is not None and len(stream := self._engine.world.to_array()):
         arrays["env_stream"] = stream[0]
     return {**header, "arrays": arrays}
@@ -329,10 +329,11 @@ def _fill_run(agent: Agent, run: NDArray[Any] | None) -> None:
     if run is None:
         return
     check_arrays({"run": run}, {"run": np.empty(0, dtype=np.int64)})
-    start, *passed = run.tolist()
-    if not 0 < start <= agent.n_episodes or passed != sorted({*passed} & {*range(start, agent.n_episodes)}):
+    start, logged, *passed = run.tolist()
+    fits = 0 <= start <= agent.n_episodes and 0 <= logged <= agent.n_logged_episodes
+    if not fits or passed != sorted({*passed} & {*range(start, agent.n_episodes)}):
         raise InvalidInput("the last restart, and the episodes that were passed over since, must be among those played")
-    agent._run_start, agent._passed = start, passed
+    agent._run_start, agent._run_logged, agent._passed = start, logged, passed
     agent._ledger = CertificateLedger(agent.algorithm)  # with the part of δ of its run
 
 

@@ -80,7 +80,7 @@ def test_a_default_that_is_written_down_changes_nothing(name, parameter, default
     ],
 )
 def test_every_setting_is_a_declared_parameter(kind, options, settings):
-    """An editor completes it and a type checker knows it; `doubling` is for specs, and kernels plan by sweeps and count nothing."""
+    """An editor completes it and a type checker knows it; `doubling` is for specs, kernels sweep and count nothing."""
     explicit = {
         name
         for name, one in inspect.signature(kind.__init__).parameters.items()

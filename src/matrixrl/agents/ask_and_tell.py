@@ -30,10 +30,12 @@ class PlannedAhead(NamedTuple):
     Attributes:
         plan: What the algorithm returned; one that is not due is the last one again.
         planned_after: Number of episodes that had been learned from.
+        run: Number of the run between restarts after changes, if it is known.
     """
 
     plan: Any
     planned_after: int
+    run: int | None = None
 
 
 def episode(self: Agent, number: int) -> OpenEpisode:
@@ -69,7 +71,8 @@ def begin_episode(self: Agent, ahead: PlannedAhead | None = None, *, policy: Any
     number, plan = max(self._queue.n_begun, self.n_episodes), ahead.plan
     if given is not None:
         plan = Plan(given[None].astype(plan.policy.dtype), plan.values, plan.empty)
-    episode = OpenEpisode(self, plan, number, ahead.planned_after, given=given)
+    is_old = ahead.run not in (None, certification.run_number(self))
+    episode = OpenEpisode(self, plan, number, -1 if is_old else ahead.planned_after, given=given)
     self._queue.add(episode)
     return episode
 
@@ -125,7 +128,7 @@ def plan_ahead(self: Agent) -> PlannedAhead:
         undo()
         raise
     certification.forget_plans(self)  # a new epoch may have forgotten the data
-    return PlannedAhead(plan, self.n_episodes)
+    return PlannedAhead(plan, self.n_episodes, certification.run_number(self))
 
 
 def act(self: Agent, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:

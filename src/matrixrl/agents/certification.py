@@ -242,6 +242,12 @@ def estimates(self: Agent, tables: list[IntArray], state: Any) -> list[float] | 
     return self._algorithm.certifier.estimate_policies(tables, start) or [None] * len(tables)
 
 
+def run_number(self: Agent) -> int:
+    """Return the number of the run between restarts after changes, counted from 1."""
+    drift = getattr(self._algorithm, "drift", None)
+    return 1 if drift is None else int(drift.run)
+
+
 def n_counted(self: Agent) -> int:
     """Return the number of played episodes that are learned from: those since the last restart after a change."""
     return self.n_episodes - self._run_start - len(self._passed)

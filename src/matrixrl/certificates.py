@@ -15,6 +15,9 @@ __all__ = ["Certificate", "Comparison", "Forecast", "LossBound", "PolicyCertific
 __all__ += ["RegretBound", "RegretCertificate"]
 
 
+_STATIONARY = "assumes that nothing changes"
+
+
 class _Estimated:
     """Bounds with an estimate beside them, and with what is possible without data; fields are those of subclasses."""
 
@@ -80,7 +83,7 @@ class _Estimated:
         bounds += "" if self.share_left is None else f", {100.0 * self.share_left:.3g} % of what is possible"
         bounds += "" if self.estimate is None else f"; estimated {in_digits(self.estimate)}"
         if self.guarantee:
-            return f"with probability {confidence(self.delta)} {bounds}"
+            return f"with probability {confidence(self.delta)} {bounds}; {_STATIONARY}"
         return f"not proven ({self.guarantee.reason}): {bounds}"
 
     def _rows(self) -> dict[str, object]:
@@ -92,6 +95,7 @@ class _Estimated:
             left = "" if self.share_left is None else f"; {100.0 * self.share_left:.3g} % of that is left"
             rows["possible without data"] = f"{_range(self.trivial)}{left}"
         rows |= {"about": self.about} if self.about else {}
+        rows["assumes"] = "that nothing changes"
         return rows | {"start": self.start or "not known", **_claim(self.delta, self.guarantee)}
 
     def _entries(self) -> dict[str, Any]:
@@ -200,7 +204,7 @@ class PolicyCertificate(_Estimated):
         witness: As in `Certificate`.
 
     >>> PolicyCertificate(6640.0, 6765.0, 0.05, Guarantee(True), "returns", 6702.1, (-1087.0, 18601.0), 1200)
-    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; estimated 6,702>
+    <PolicyCertificate: with probability 0.95 it earns 6,640 to 6,765, 0.635 % of what is possible; ...>
     """
 
     lower: float
@@ -475,7 +479,7 @@ class Comparison(_Estimated):
         about: Policies that are meant, and the data, in words; empty if it is not known.
 
     >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=Guarantee(True))
-    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better>
+    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: ...>
     """
 
     lower: float
@@ -519,7 +523,7 @@ class Comparison(_Estimated):
             verdict = "it is better"
         elif self.upper < 0.0:
             verdict = "it is worse"
-        return f"<Comparison: with probability {confidence(self.delta)} {what}: {verdict}>"
+        return f"<Comparison: with probability {confidence(self.delta)} {what}: {verdict}; {_STATIONARY}>"
 
     def _repr_html_(self) -> str:
         rows = {

@@ -80,7 +80,7 @@ def test_a_default_that_is_written_down_changes_nothing(name, parameter, default
     ],
 )
 def test_every_setting_is_a_declared_parameter(kind, options, settings):
-    """An editor completes it and a type checker knows it; `doubling` is for specs, and kernels plan by sweeps."""
+    """An editor completes it and a type checker knows it; `doubling` is for specs, kernels sweep and count nothing."""
     explicit = {
         name
         for name, one in inspect.signature(kind.__init__).parameters.items()
@@ -88,7 +88,7 @@ def test_every_setting_is_a_declared_parameter(kind, options, settings):
     }
     own = {name for name in inspect.signature(Agent.__init__).parameters if name not in ("self", "problem", "options")}
     declared = explicit | set(options.__annotations__)
-    hidden = {"doubling", *(["planner"] if kind is KernelMatrixRL else [])}
+    hidden = {"doubling", *(["planner", "drift"] if kind is KernelMatrixRL else [])}
     known = {name for one in settings for name in one.names()} - hidden
     assert declared == known | set(ProblemOptions.__annotations__) | (own - {"algorithm"})
     assert len(explicit) <= 18

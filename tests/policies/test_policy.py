@@ -168,7 +168,9 @@ class TestComparison:
 
 def test_a_certificate_is_printed_as_one_sentence():
     proven = Certificate(2.5, 1.0, 0.1, Guarantee(True))
-    assert str(proven) == "with probability 0.9 the policy earns at least 1, and no policy more than 2.5"
+    assert str(proven) == (
+        "with probability 0.9 the policy earns at least 1, and no policy more than 2.5; assumes that nothing changes"
+    )
     assert str(Certificate(2.5, 1.0, 0.1, Guarantee(False, "an alarm"))).startswith(
         "not proven (an alarm): the policy earns"
     )

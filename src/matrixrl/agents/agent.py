@@ -23,6 +23,7 @@ from matrixrl.agents.earnings import earnings
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable
+from matrixrl.algorithms.matrix_rl.drift import Change
 from matrixrl.algorithms.registry import with_objects
 from matrixrl.checks import choice, file_path, flag, integer, optional_flag, shown
 from matrixrl.display import html_table, in_digits
@@ -131,6 +132,12 @@ class Agent:
         """Σ of the gaps of what was played, in the environment's unit (docs/proofs.md, 7.1)."""
         self._overridden = 0
         """Number of episodes with other actions than those advised whose gaps are not known."""
+        self._run_start = 0
+        """Number of episodes at the last restart after a change."""
+        self._run_logged = 0
+        """Number of logged episodes at that time."""
+        self._passed: list[int] = []
+        """Episodes since then that were planned before, and were not learned from."""
         self._selection: str | None = None
         """Why nothing is proven any more, such as data that were selected by what they show."""
         self._advice: Any = None
@@ -291,6 +298,15 @@ class Agent:
         None as long as the data do not contradict them. Where data were selected, that may be the reason, and is named.
         """
         return certification.alarm(self)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Changes of the problem that were noticed so far, with ``drift="watch"`` or ``"restart"``; the oldest first.
+
+        Each says which states and actions changed, since when, and by how much (`words`, `pairs`, `since`, `before`,
+        `after`). If nothing ever changes, none is ever noticed with probability 1 − δ (docs/proofs.md, section 20).
+        """
+        return certification.changes(self)
 
     @property
     def assumptions(self) -> str:

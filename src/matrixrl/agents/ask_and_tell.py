@@ -13,6 +13,7 @@ from matrixrl.checks import fail, integer, number, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.history import Episode
 from matrixrl.interrupts import uninterrupted
+from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.rollout import Finished
 from matrixrl.policies import PolicySpace, read_actions
 from matrixrl.records import FloatArray, IntArray, Plan
@@ -29,10 +30,12 @@ class PlannedAhead(NamedTuple):
     Attributes:
         plan: What the algorithm returned; one that is not due is the last one again.
         planned_after: Number of episodes that had been learned from.
+        run: Number of the run between restarts after changes, if it is known.
     """
 
     plan: Any
     planned_after: int
+    run: int | None = None
 
 
 def episode(self: Agent, number: int) -> OpenEpisode:
@@ -70,7 +73,8 @@ def begin_episode(self: Agent, ahead: PlannedAhead | None = None, *, policy: Any
         plan = self._algorithm.begun(plan)
     else:
         plan = Plan(given[None].astype(plan.policy.dtype), plan.values, plan.empty)
-    episode = OpenEpisode(self, plan, number, ahead.planned_after, given=given)
+    is_old = ahead.run not in (None, certification.run_number(self))
+    episode = OpenEpisode(self, plan, number, -1 if is_old else ahead.planned_after, given=given)
     self._queue.add(episode)
     return episode
 
@@ -126,7 +130,7 @@ def plan_ahead(self: Agent) -> PlannedAhead:
         undo()
         raise
     certification.forget_plans(self)  # a new epoch may have forgotten the data
-    return PlannedAhead(plan, self.n_episodes)
+    return PlannedAhead(plan, self.n_episodes, certification.run_number(self))
 
 
 def act(self: Agent, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
@@ -180,8 +184,14 @@ def time_out_after(self: Agent, limit: float, *, now: float, reward: float | Non
     return self._queue.time_out_until(present - longest, reward)
 
 
-def learn_steps(self: Agent, played: Finished) -> Episode:
-    """Learn from an episode (Algorithm 1, lines 11 and 12) and return its record."""
+def learn_steps(self: Agent, played: Finished, planned_after: int | None = None) -> Episode:
+    """Learn from an episode (Algorithm 1, lines 11 and 12) and return its record.
+
+    Args:
+        played: The episode.
+        planned_after: Number of episodes that had been learned from when it was planned, if it was not just now. One
+            that was planned before a restart is recorded and not learned from (docs/proofs.md, section 20).
+    """
     plan, steps, algorithm, n = played.plan, played.steps, self._algorithm, self.n_episodes
     measured = self._engine.measure(n, played)
     regret = float(measured.regret[0, 0])
@@ -194,20 +204,40 @@ def learn_steps(self: Agent, played: Finished) -> Episode:
         alarm=bool(measured.alarms[0, 0]),
         certificate=played.certificate,
     )
-    gaps = _gaps_of(self, played)
+    counts = planned_after is None or planned_after >= self._run_start
+    gaps = _gaps_of(self, played) if counts else 0.0
+    number = certification.n_counted(self) + 1
     with uninterrupted():
-        algorithm.update(steps, plan)
+        if counts:
+            algorithm.update(steps, plan)
+        else:
+            algorithm.pass_over(steps)
+            self._passed.append(n)
         self._gaps += gaps or 0.0
         self._overridden += gaps is None
         self._log.append(record)
         if self._seen is not None:
             self._seen.add_played(steps)
-        if algorithm.claims.certifies and self.problem.kind == "finite":
+        if counts and algorithm.claims.certifies and self.problem.kind == "finite":
             certification.heed_masks(self)
             frozen = partial(_policy_to_freeze, self, plan)
-            self._ledger.observe(n + 1, frozen, steps, is_drawn=played.is_drawn, given=played.given)
+            self._ledger.observe(number, frozen, steps, is_drawn=played.is_drawn, given=played.given)
         certification.forget_plans(self)
+        restart_if_due(self)
     return record
+
+
+def restart_if_due(self: Agent) -> None:
+    """Forget all data if a change was just noticed and the agent is to begin again (docs/proofs.md, section 20)."""
+    drift = getattr(self._algorithm, "drift", None)
+    if drift is None or not drift.is_due:
+        return
+    self._algorithm.restart()  # type: ignore[attr-defined]  # which algorithms with `drift` have
+    before, self._ledger = self._ledger, CertificateLedger(self._algorithm)
+    self._ledger.start_doubt, self._ledger.doubts = before.start_doubt, before.doubts
+    self._gaps, self._overridden, self._passed = 0.0, 0, []
+    self._run_start, self._run_logged = self.n_episodes, self.n_logged_episodes
+    certification.forget_plans(self)
 
 
 def _gaps_of(self: Agent, played: Finished) -> float | None:

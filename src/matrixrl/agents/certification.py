@@ -11,7 +11,9 @@ from matrixrl.agents.witness import witness_of
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.certifier import Certifier
 from matrixrl.algorithms.finite import permitted
+from matrixrl.algorithms.matrix_rl.drift import Change
 from matrixrl.certificates import Certificate, LossBound, RegretBound, RegretCertificate
+from matrixrl.checks import fail
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.play.given_policies import value_range
@@ -83,7 +85,7 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
 
 def guarantee(self: Agent) -> Guarantee:
     """Return whether the regret bound is proven; see `Agent.guarantee`."""
-    if any(self._log.alarms):
+    if first_alarm(self) is not None:
         return Guarantee(False, str(self.alarm))
     # Gaps of episodes that somebody else played with the algorithm are not known.
     algorithm, charged = self._algorithm, len(self._log.returns) == self.n_episodes
@@ -105,18 +107,49 @@ def guarantee(self: Agent) -> Guarantee:
 def alarm(self: Agent) -> str | None:
     """Return why the assumptions must be false; see `Agent.alarm`."""
     heed_masks(self)
-    if any(self._log.alarms):
-        first = f"misspecification alarm in episode {self._log.alarms.index(True) + 1}"
-        words: str | None = self._algorithm.claims.alarm_words(first)
+    number, drift = first_alarm(self), getattr(self._algorithm.claims, "drift_words", None)
+    if number is not None or drift is not None:
+        words: str | None = drift or self._algorithm.claims.alarm_words(f"misspecification alarm in episode {number}")
     else:
         words = self._ledger.contradiction or (None if self._ledger.is_estimated else self._ledger.start_doubt)
     # Selected data contradict assumptions that are true.
     return words if words is None or self._selection is None else f"{words}, or the selection: {self._selection}"
 
 
+def first_alarm(self: Agent) -> int | None:
+    """Return the number of the first episode, counted from 1, of those that count that raised an alarm, or None."""
+    since = np.flatnonzero(self._log.alarms[self._run_start :])
+    return self._run_start + int(since[0]) + 1 if len(since) else None
+
+
+def changes(self: Agent) -> tuple[Change, ...]:
+    """Return the changes of the problem that were noticed; see `Agent.changes`."""
+    drift = getattr(self._algorithm, "drift", None)
+    if drift is None:
+        rule = "must be watched to name changes, and this agent assumes that nothing changes"
+        fail("drift", rule, "off", 'Make the agent with drift="watch" or "restart".')
+    found: tuple[Change, ...] = drift.changes
+    return found
+
+
+def stationary_words(self: Agent) -> str:
+    """Return the assumption that nothing changes, and whether it is watched, in words."""
+    drift, start = getattr(self._algorithm, "drift", None), self._run_start
+    since = f" since episode {start + 1:,}" if drift is not None and drift.run > 1 else ""
+    assumed = f"assumes that the problem has not changed{since}"
+    if drift is None:
+        return f"{assumed}, which is not watched"
+    if drift.alarm:
+        return f"{assumed}, but it has"
+    return f"{assumed}; watched: no change seen, but pairs that are no longer visited cannot be watched"
+
+
 def assumptions(self: Agent) -> str:
     """Return the assumptions of what is proven, in words."""
     words, algorithm = self._algorithm.claims.assumptions, self._algorithm
+    if words and "since episode" in stationary_words(self):
+        start = f"{self._run_start + 1:,}"
+        words = f"{words}; data before episode {start} are dropped, and the problem has not changed since"
     if words and algorithm.masks.may_be_reported and self.problem.env is not None:
         words = f"{words}; {MASK_ASSUMPTION}"
     if words and self._ledger.is_estimated and self._algorithm.claims.certifies:
@@ -146,8 +179,10 @@ def regret_certificate(self: Agent) -> RegretCertificate:
     shown = certificate_of(self, advised_plan(self))
     task, delta = self.problem.finite_task, self._algorithm.claims.delta
     low, largest = task.steps_weight * task.reward_range[0], task.steps_weight * task.unit
-    returns = np.array(self._log.returns)
-    deviation = largest * path_deviation(np.clip((returns - low) / largest, 0.0, 1.0), delta)
+    counted = np.setdiff1d(np.arange(self._run_start, self.n_episodes), self._passed)
+    returns = np.array(self._log.returns)[counted]
+    part = self._algorithm.claims.run_delta
+    deviation = largest * path_deviation(np.clip((returns - low) / largest, 0.0, 1.0), part)
     n, earned = len(returns), float(returns.sum())
     rest = n * task.tail * task.reward_range[0]  # steps that are cut off from endless episodes earn at least this
     upper = min(n * shown.upper - earned - rest + deviation, n * task.total_weight * task.unit)
@@ -173,7 +208,7 @@ def bound(self: Agent) -> RegretBound:
     >>> bound.gaps, bool(history.cumulative_regret[-1] <= bound.total)
     (0.0, True)
     """
-    algorithm, n, claim = self._algorithm, self.n_episodes, self.guarantee
+    algorithm, n, claim = self._algorithm, n_counted(self), self.guarantee
     before = algorithm.claims.bound(n, delay=self._queue.delay) if claim else None
     delta = min(2.0 * algorithm.claims.delta, 1.0)
     if before is None:
@@ -225,7 +260,7 @@ def described(self: Agent, found: Certificate, table: IntArray, which: str, stat
     """Return a certificate with the estimated value of its policy (H, S), what is possible, and what it is about."""
     [guess] = estimates(self, [table], state)
     inside = None if guess is None else min(max(guess, found.lower), found.upper)
-    about, trivial = f"{which}, from {data_words(self)}", possible_values(self, table, None)
+    about, trivial = f"{which}, from {data_words(self)}; {stationary_words(self)}", possible_values(self, table, None)
     witness = witness_of(self, table, state)
     return replace(found, estimate=inside, trivial=trivial, about=about, witness=witness)
 
@@ -236,9 +271,20 @@ def estimates(self: Agent, tables: list[IntArray], state: Any) -> list[float] | 
     return self._algorithm.certifier.estimate_policies(tables, start) or [None] * len(tables)
 
 
+def run_number(self: Agent) -> int:
+    """Return the number of the run between restarts after changes, counted from 1."""
+    drift = getattr(self._algorithm, "drift", None)
+    return 1 if drift is None else int(drift.run)
+
+
+def n_counted(self: Agent) -> int:
+    """Return the number of played episodes that are learned from: those since the last restart after a change."""
+    return self.n_episodes - self._run_start - len(self._passed)
+
+
 def data_words(self: Agent) -> str:
     """Return how many episodes were learned from, in words."""
-    n, logged = self.n_episodes, self.n_logged_episodes
+    n, logged = n_counted(self), self.n_logged_episodes - self._run_logged
     if logged and not n:
         return f"{logged:,} logged episode{'s' * (logged > 1)}"
     return f"{n:,} episode{'s' * (n != 1)}" + f" and {logged:,} logged" * (logged > 0)
@@ -295,7 +341,7 @@ def _least(self: Agent, found: Certificate) -> Certificate:
 def certificate_claim(self: Agent, alarmed: bool, *, named: bool = False) -> Guarantee:
     """Return whether a certificate is proven; first states do not matter to one of a state that a user names."""
     doubt = self._ledger.start_doubt if self._ledger.is_estimated and not named else None
-    claim = self._algorithm.claims.certificate(alarmed or any(self._log.alarms))
+    claim = self._algorithm.claims.certificate(alarmed or first_alarm(self) is not None)
     return claim and Guarantee.unless(self._selection, self._ledger.contradiction, doubt)
 
 

@@ -23,6 +23,7 @@ from matrixrl.display import printable
 from matrixrl.envs import make
 from matrixrl.errors import CheckpointMismatch, InvalidInput, ProtocolError, UntrustedCode
 from matrixrl.features import Phi, Psi
+from matrixrl.play.ledger import CertificateLedger
 from matrixrl.problems import Problem
 from matrixrl.problems.serialization import save_problem, unpack_problem
 from matrixrl.references import code_of, describe, is_reference
@@ -107,6 +108,8 @@ def state_dict(self: Agent) -> dict[str, Any]:
         if getattr(self, attribute):
             digests = np.frombuffer(b"".join(getattr(self, attribute)), dtype=np.uint8)
             arrays[name] = digests.reshape(-1, _DIGEST)
+    if self._run_start or self._run_logged:
+        arrays["run"] = np.array([self._run_start, self._run_logged, *self._passed], dtype=np.int64)
     if self._engine.world is not None and len(stream := self._engine.world.to_array()):
         arrays["env_stream"] = stream[0]
     return {**header, "arrays": arrays}
@@ -304,7 +307,8 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     for name in ("overridden", "delay", "time_outs"):
         integer(name, header[name], low=0, remedy="It is damaged.")
     agent._overridden = header["overridden"]
-    agent._ledger.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
+    _fill_run(agent, arrays.pop("run", None))
+    agent._ledger.restore(header["certified"], _taken(arrays, "certified_"), certification.n_counted(agent))
     if isinstance(agent.algorithm, FiniteAlgorithm) and agent.problem.kind == "finite":
         agent._known_masks = agent.algorithm.masks.reported  # they were heeded before the file was written
     if header["refutation"] is not None:
@@ -318,6 +322,19 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
         raise InvalidInput(f"it holds arrays that no agent has: {sorted(arrays)[:5]}")
     if agent._engine.world is not None and stream is not None:
         agent._engine.world.from_array(stream[None])
+
+
+def _fill_run(agent: Agent, run: NDArray[Any] | None) -> None:
+    """Take back at which episode the agent began again, and which later ones it did not learn from."""
+    if run is None:
+        return
+    check_arrays({"run": run}, {"run": np.empty(0, dtype=np.int64)})
+    start, logged, *passed = run.tolist()
+    fits = 0 <= start <= agent.n_episodes and 0 <= logged <= agent.n_logged_episodes
+    if not fits or passed != sorted({*passed} & {*range(start, agent.n_episodes)}):
+        raise InvalidInput("the last restart, and the episodes that were passed over since, must be among those played")
+    agent._run_start, agent._run_logged, agent._passed = start, logged, passed
+    agent._ledger = CertificateLedger(agent.algorithm)  # with the part of δ of its run
 
 
 def _fill_history(agent: Agent, arrays: Arrays) -> None:

@@ -121,7 +121,7 @@ class EpisodeQueue:
         self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
         every, given = episode._is_certifying or episode._given is not None, episode._given
         played = Finished(data.plan, data.steps(), data.off_plan, every, certificate=episode._certificate, given=given)
-        record = ask_and_tell.learn_steps(agent, played)
+        record = ask_and_tell.learn_steps(agent, played, episode._planned_after)
         episode._life, episode.record, data.plan = "closed", record, None
         return record
 

@@ -122,6 +122,7 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     low, high = (certification.possible_values(self, table, table) for table in tables)
     trivial, delta = (low[0] - high[1], low[1] - high[0]), self._algorithm.claims.delta
     about = f"two policies, from {certification.data_words(self)}, by the {found.basis}"
+    about = f"{about}; {certification.stationary_words(self)}"
     return Comparison(lower, upper, first, second, delta, claim, found.start, guess, trivial, about)
 
 
@@ -205,7 +206,7 @@ def _evidence(self: Agent, tables: list[IntArray], state: Any, parts: int) -> Ev
     for k, table in enumerate(tables):
         frozen = ledger.returns.lower(table, algorithm.claims.returns_delta / parts) if table.ndim == 2 else None
         model[k] = max(model[k][0], model[k][0] if frozen is None else frozen), model[k][1]
-    delta, given = algorithm.claims.delta / parts, given_returns(self)
+    delta, given = algorithm.claims.run_delta / parts, given_returns(self)
     returns = [*(given.interval(table, delta) for table in tables), given.difference(tables[0], tables[1], delta)]
     if tables[0] is tables[1] and returns[0] is not None:
         returns[2] = 0.0, 0.0

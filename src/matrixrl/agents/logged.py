@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.agents import certification
-from matrixrl.agents.ask_and_tell import read_tables
+from matrixrl.agents.ask_and_tell import read_tables, restart_if_due
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -224,6 +224,7 @@ def _learn_whole(self: Agent, checked: CheckedLog, table: IntArray | None = None
             if table is not None:
                 _count_returns(self, table, checked.steps)
             note_log(self, checked.plan, checked.steps, checked.digest)
+            restart_if_due(self)
             is_done = True
     except BaseException:
         with uninterrupted():

@@ -52,6 +52,9 @@ class MatrixRL(Agent):
             0 plans every episode. The proven bound on regret grows by √(1 + κ) at most.
         planner: Back up all states before an episode ("sweep"), or those that it plays ("path"), whose time and memory
             do not depend on the number of states; "auto" takes "path" for large problems that it serves.
+        drift: Assume that nothing changes ("off"), look for changes of the transition probabilities and of learned
+            rewards and withdraw the guarantee after one ("watch"), or begin again without data after one ("restart");
+            see `changes`. For likelihood sets. A false alarm ever comes with probability δ at most.
         n_episodes: Number of episodes N, if known in advance; only the theorem's radius uses it.
         env_settings, seed, compiled, keep_log, late_episodes, trust_code: As in `Agent`.
         more: Options of the problem (phi, psi, reward, horizon, allowed, …; `ProblemOptions`) and settings of balls
@@ -82,6 +85,7 @@ class MatrixRL(Agent):
         explore_for: str | None = None,
         switch_growth: float | None = None,
         planner: str | None = None,
+        drift: str | None = None,
         n_episodes: int | None = None,
         env_settings: dict[str, Any] | None = None,
         seed: int | None = None,

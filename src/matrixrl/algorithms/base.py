@@ -336,6 +336,12 @@ class Algorithm(ABC):
             self.masks.note(steps)
             self.episode += n_episodes
 
+    def pass_over(self, steps: Steps) -> None:
+        """Count an episode without learning from it, as its plan was made before data were forgotten."""
+        with uninterrupted():
+            self.masks.note(steps)
+            self.episode += 1
+
     def _clipped(self, steps: Steps) -> tuple[Steps, int]:
         """Return steps whose rewards lie in the declared range, and the number of rewards that were clipped."""
         problem = self.problem

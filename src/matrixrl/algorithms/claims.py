@@ -35,11 +35,16 @@ class Claims:
         return float(getattr(self._algorithm.settings, "delta", 0.0))
 
     @property
+    def run_delta(self) -> float:
+        """Part of δ of the run that the data belong to, if data are forgotten after a change; else δ."""
+        return self.delta
+
+    @property
     def model_delta(self) -> float:
         """δ without the part for the distribution of first states, which there is where none is declared."""
         task = self._algorithm.problem.task
         estimated = isinstance(task, Task) and not task.start_is_declared
-        return self.delta - (START_SHARE * self.delta if estimated else 0.0)
+        return self.run_delta - (START_SHARE * self.run_delta if estimated else 0.0)
 
     @property
     def returns_delta(self) -> float:

@@ -85,6 +85,7 @@ class RunOptions(KernelOptions, total=False):
     known_reward: bool | None
     switch_growth: float | None
     planner: str | None
+    drift: str | None
     keep_data: bool | None
     length_scale: float | None
     points: FloatArray | None

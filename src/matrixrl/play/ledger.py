@@ -87,7 +87,7 @@ class CertificateLedger:
 
     def __init__(self, algorithm: Algorithm) -> None:
         problem = self._problem = algorithm.problem
-        self._algorithm, self._start_delta = algorithm, START_SHARE * algorithm.claims.delta
+        self._algorithm, self._start_delta = algorithm, START_SHARE * algorithm.claims.run_delta
         self.least_upper: FloatArray = np.full(algorithm.n_replicas, np.inf)
         self.alarmed: BoolArray = np.zeros(algorithm.n_replicas, dtype=np.bool_)
         self.best: CertifiedPolicy | None = None

@@ -113,6 +113,9 @@ class Simulation:
         self.seeds = self.seeds[: n - len(self._later)]
         self.algorithm: Algorithm = unstarted.start(problem, self.seeds, n_episodes=self.total)
         self.problem = self.algorithm.problem
+        if getattr(self.algorithm.settings, "drift", "off") != "off":
+            remedy = "Leave it out, or use an agent: MatrixRL(…, drift=…).learn(…)."
+            fail("drift", "must be 'off' in run_seeds, where nothing changes", self.algorithm.settings.drift, remedy)
         if certify and not self.algorithm.claims.certifies:
             rule = f"must be left out for {self.algorithm.name}, which has no certificates"
             fail("certify", rule, True, "Certify matrix-rl.")

@@ -16,6 +16,7 @@ from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, Pla
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
 from matrixrl.algorithms.matrix_rl.conservative import OWN, ConservativePlan, LossBudget
+from matrixrl.algorithms.matrix_rl.drift import DriftWatch
 from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
@@ -28,7 +29,7 @@ from matrixrl.core.confidence import TUNED_EXPLORATION
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.core.models import CountModel, Model, ModelContext
 from matrixrl.errors import InvalidInput
-from matrixrl.features import OneHotPhi
+from matrixrl.features import OneHotPhi, allowed_part
 from matrixrl.logs import StepLog
 from matrixrl.policies import PolicySpace, read_actions
 from matrixrl.problems import OutcomeTables, Problem
@@ -86,6 +87,7 @@ class UCMatrixRL(FiniteAlgorithm):
         budget: The rule that chooses between the optimistic plan and the tuned one; None if the optimistic one is
             always played.
         loss_budget: The rule that plays an incumbent where the agent's own plan could cost too much; None without one.
+        drift: What looks for changes of the problem; None if it is assumed that nothing changes.
 
     >>> from matrixrl.problems import tabular
     >>> algorithm = UCMatrixRL(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
@@ -111,6 +113,7 @@ class UCMatrixRL(FiniteAlgorithm):
     _scored: tuple[ScoredPlan, ...] = ()  # Q of the plans at that revision, once they were asked for again
     budget: OptimismBudget | None = None
     loss_budget: LossBudget | None = None
+    drift: DriftWatch | None = None
     _charging: tuple[int, ValueBounds] | None = None  # revision and bounds that the budget charges with
     _tuned_model: Model | None = None  # the same data with another ridge, for the tuned plan of balls
     _played: Plan | None = None  # the plan of the steps that are learned from next, if it is known
@@ -124,6 +127,7 @@ class UCMatrixRL(FiniteAlgorithm):
         if problem.task.dynamics is not None and (chosen.settings.columns or not chosen.settings.is_likelihood):
             rule = f"must be a likelihood set for known dynamics, without columns, of {self.name}"
             fail("set", rule, repr(chosen.settings.set), "Use MatrixRL with its default, or set='likelihood'.")
+        chosen._check_drift(problem)
         if chosen.settings.incumbent is not None:
             chosen.settings = replace(chosen.settings, incumbent=_read_incumbent(chosen.settings.incumbent, problem))
         if problem.task.dynamics is not None or chosen.settings.planner == "auto":
@@ -138,6 +142,14 @@ class UCMatrixRL(FiniteAlgorithm):
                 on_path = serves and is_large(problem.finite_task)
                 chosen.settings = replace(chosen.settings, planner="path" if on_path else "sweep")
         return chosen
+
+    def _check_drift(self, problem: Problem) -> None:
+        """Refuse to look for changes where nothing is counted."""
+        chosen, problem_has = self.settings, problem.kind == "finite"
+        if chosen.drift != "off" and not (chosen.is_likelihood and chosen.columns is None and problem_has):
+            rule = f"must be 'off' for {self.name} here, as changes are found in counts of next states"
+            remedy = "Leave it out, or use MatrixRL with a likelihood set: one-hot features, groups, or known dynamics."
+            fail("drift", rule, f"{chosen.drift!r} with the set {chosen.make_set().name!r}", remedy)
 
     def _started(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Start on all states, on the path, or on sampled columns, where settings or problem ask for them."""
@@ -172,9 +184,34 @@ class UCMatrixRL(FiniteAlgorithm):
     def begin(self) -> None:
         """Start without data and without a plan."""
         super().begin()
-        task, chosen = self.task, self.settings
+        self._set, self.drift = self.settings.make_set(), None
+        self._begin_run()
+        if self.settings.drift != "off":
+            if self.n_replicas > 1 or not isinstance(self.model, CountModel):
+                received = f"{self.settings.drift!r} with {self.n_replicas} seeds and {type(self.model).__name__}"
+                fail("drift", "must be 'off' but for one seed and a likelihood set", received, "Leave it out.")
+            restarts = self.settings.drift == "restart"
+            self.drift = DriftWatch(self.problem, self.model, delta=self.claims.delta, restarts=restarts)
+            if restarts:
+                self._begin_run()  # with the part of δ of the first run
+
+    def restart(self) -> None:
+        """Forget all data after a change, and begin the next run; what was refuted of declarations stays refuted."""
+        assert self.drift is not None
+        given, model = self._rewards.given, self.model
+        self.drift.restart()
+        self._begin_run()
+        self._rewards.given = given
+        assert isinstance(model, CountModel)
+        assert isinstance(self.model, CountModel)
+        if model.declared is not None and self.model.declared is not None:
+            self.model.declared.refuted = model.declared.refuted
+
+    def _begin_run(self) -> None:
+        """Start without data and without a plan, with the part of δ of the run."""
+        task, chosen, declared = self.task, self.settings, self._declared_frame.allowed
         assert self.problem.features is not None
-        self._set = chosen.make_set()
+        is_reported = self.masks.reported is not None
         context = ModelContext(
             features=self.problem.features,
             unit_reward=self.unit_reward,
@@ -184,8 +221,8 @@ class UCMatrixRL(FiniteAlgorithm):
             exploration=chosen.exploration,
             known_reward=bool(chosen.known_reward),
             switch_growth=chosen.switch_growth,
-            part=self._part,
-            allowed=self.frame.allowed,
+            part=allowed_part(self.problem.features.phi, declared) if is_reported else self._part,
+            allowed=declared,
             end_state=task.end_state,
             choices=task.choices,
             dynamics=self._unit_dynamics(),
@@ -202,13 +239,15 @@ class UCMatrixRL(FiniteAlgorithm):
             if not isinstance(self.model, CountModel):
                 tuned = MatrixRLSettings.resolve({"preset": "tuned", "set": "normalised"}).make_set()
                 self._tuned_model = tuned.make_model(replace(context, exploration=TUNED_EXPLORATION))
+        for model in self._models if is_reported else []:  # groups are those of the declared actions
+            model.use_masks(self._part, self.frame.allowed)
         if chosen.incumbent is not None and chosen.loss_budget is not None:
             given = read_actions("incumbent", chosen.incumbent, _policy_space(self.problem))
             table = self.masks.read_policy("incumbent", given)
             self.loss_budget = LossBudget(self, table, chosen.loss_budget)
         self._phi = self.problem.features.phi
         self._rewards = RewardWatch(self.model, self.problem, delta=self.claims.delta)
-        self.kept = KeptPlan()
+        self.kept, self._planned, self._scored, self._charging, self._played = KeptPlan(), None, (), None, None
 
     def _unit_dynamics(self) -> OutcomeTables | None:
         """Return known dynamics with rewards mapped to [0, 1]; None if there are none."""
@@ -237,7 +276,7 @@ class UCMatrixRL(FiniteAlgorithm):
     @property
     def steps_at_once(self) -> int:
         """Number of steps that are added up together; 1 for a user's class, which may do more than add."""
-        return 1 if self._unstarted is not None else self.model.steps_at_once
+        return 1 if self._unstarted is not None or self.drift is not None else self.model.steps_at_once
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
@@ -246,12 +285,17 @@ class UCMatrixRL(FiniteAlgorithm):
             self.budget.settle(self._played, steps, self._charging_bounds)
         if self.loss_budget is not None and isinstance(self._played, ConservativePlan):
             self._account = self.loss_budget.settled(self._account, self._played, steps)
+        number = self.episode - self.logged.episodes + (self._played is not None)  # logged episodes have no plan
         self._played, self.kept = None, self.kept._replace(is_fresh=None)
         following, weights = steps.next_states, steps.weights
         if self.task.dynamics is not None and steps.outcomes is not None:  # reported or found where it was observed
             following, weights = np.maximum(steps.outcomes, 0), np.where(steps.outcomes < 0, 0.0, weights)
         for model in self._models:
             model.update(pairs, following, unit, weights)
+        if self.drift is not None:
+            assert isinstance(self.model, CountModel)
+            rows, outcomes, counted = self.model.observed(pairs, following, weights)
+            self.drift.add(rows, outcomes, unit, counted, number)
         self._rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
 
     def _learned_rewards(self, steps: Steps) -> FloatArray:
@@ -304,7 +348,7 @@ class UCMatrixRL(FiniteAlgorithm):
             assert self.budget is not None
             played = self.budget.choose(played)
         self._played = played
-        alarm = self._rewards.alarm | self.model.is_refuted
+        alarm = self._rewards.alarm | self.model.is_refuted | (self.drift is not None and self.drift.alarm)
         return replace(played, empty=played.empty + alarm) if alarm.any() else played
 
     def begun(self, plan: Plan) -> Plan:
@@ -469,7 +513,7 @@ class UCMatrixRL(FiniteAlgorithm):
         arrays = self.model.state_dict() | self._rewards.state_dict() | self._kept_arrays()
         if self._tuned_model is not None:
             arrays |= {f"tuned_{name}": array for name, array in self._tuned_model.state_dict().items()}
-        for rule in (self.budget, self.loss_budget):
+        for rule in (self.budget, self.loss_budget, self.drift):
             arrays |= {} if rule is None else rule.state_dict()
         return arrays
 
@@ -491,6 +535,9 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
+        if self.drift is not None:
+            self.drift.load_state_dict(arrays)
+            self._begin_run()
         self.model.load_state_dict(arrays)
         self._rewards.load_state_dict(arrays)
         if self._tuned_model is not None:

@@ -194,7 +194,7 @@ class MatrixRLCertifier(Certifier):
         at stage h adds; summed along the estimated model, it is all of D_0 at the start. A pair that was never tried
         adds all that is unknown from there on.
         """
-        algorithm, belief = self._algorithm, self._bounds()
+        algorithm, belief = self._algorithm, self.bounds()
         frame, best = algorithm.frame, algorithm._greedy(belief)
         both = policy_bounds(belief, table[None], table[None], frame, ceiling=best.values)
         apart, law = both.upper[0, 0] - both.lower[0, 0], Imagination(algorithm, log).estimate()

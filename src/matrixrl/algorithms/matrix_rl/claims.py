@@ -37,9 +37,21 @@ class MatrixRLClaims(Claims):
         return self._algorithm.model
 
     @property
+    def run_delta(self) -> float:
+        """δ/(j(j + 1)) for the run j of an agent that begins again after a change (docs/proofs.md, 20)."""
+        drift = getattr(self._algorithm, "drift", None)
+        return self.delta if drift is None or not drift.restarts else self.delta / (drift.run * (drift.run + 1))
+
+    @property
+    def drift_words(self) -> str | None:
+        """Why the assumption that nothing changes is refuted; None if it is not, or if the agent begins again."""
+        drift = getattr(self._algorithm, "drift", None)
+        return None if drift is None else drift.words()
+
+    @property
     def _refuted_words(self) -> str | None:
-        """Why given rewards or declared structure are refuted; None if they are not."""
-        words: str | None = self._algorithm._rewards.words()
+        """Why given rewards, declared structure or that nothing changes are refuted; None if they are not."""
+        words: str | None = self._algorithm._rewards.words() or self.drift_words
         if words is None and isinstance(self._model, CountModel) and self._model.declared is not None:
             return self._model.declared.words(self._algorithm.problem)
         return words
@@ -100,7 +112,7 @@ class MatrixRLClaims(Claims):
             return None
         both, growth = n_episodes + self._algorithm.logged.episodes, self._algorithm.settings.switch_growth
         region = self._model.confidence
-        bound = region.regret_bound(both, switch_growth=growth, path_delta=self.delta, delay=delay)
+        bound = region.regret_bound(both, switch_growth=growth, path_delta=self.run_delta, delay=delay)
         task = self._algorithm.problem.task
         tail = task.tail if isinstance(task, Task) else 0.0
         return None if bound is None else float(bound + n_episodes * tail)

@@ -233,7 +233,7 @@ class LossBudget:
     def _offer(self, account: Account, plan: Plan, is_new: BoolArray) -> Account:
         """Return the account with bounds on new plans (B,), on the incumbent, and on the dearest policies tried."""
         algorithm = self._algorithm
-        belief = algorithm.certifier._bounds()
+        belief = algorithm.certifier.bounds()
         ceiling = algorithm._greedy(belief).values
         new = np.flatnonzero(is_new).tolist()
         dearest = self.incumbent.copy()

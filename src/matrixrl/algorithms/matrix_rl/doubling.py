@@ -34,6 +34,8 @@ class DoublingSettings(MatrixRLSettings):
             fail("planner", "must be 'sweep' with doubling", repr(self.planner), "Leave it out.")
         super().check_together()
         self.refuse_incumbent("doubling")
+        if self.drift != "off":
+            fail("drift", "must be 'off' with doubling", repr(self.drift), "Use MatrixRL.")
         if self.columns is not None:
             fail("columns", "must be left out with doubling", self.columns, "Leave it out.")
 

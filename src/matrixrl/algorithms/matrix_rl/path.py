@@ -170,6 +170,7 @@ def why_not_on_path(algorithm: Algorithm, settings: MatrixRLSettings, problem: P
         "an incumbent": settings.incumbent is not None,
         "sampled columns": settings.columns is not None,
         "learned rewards": is_learned,
+        f"drift={settings.drift!r}": settings.drift != "off",
         f"switch_growth={settings.switch_growth:g}": settings.switch_growth > 0.0
         and bool(settings.changed(["switch_growth"])),
         "ties='estimate'": settings.ties == "estimate",

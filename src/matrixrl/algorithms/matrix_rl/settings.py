@@ -27,6 +27,7 @@ COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("auto", "random", "estimate")
 EXPLORE_FOR = ("regret", "certificate")
 PLANNERS = ("auto", "sweep", "path")
+DRIFT = ("off", "watch", "restart")
 
 TIGHTEST = "tightest"
 """Name of the set that is chosen for the features at hand."""
@@ -192,6 +193,13 @@ class MatrixRLSettings(Settings):
         "rewards and a proven radius; auto takes it there from S·A·H = 100,000 on.",
         one_of(PLANNERS),
     )
+    drift: str = setting(
+        "off",
+        "Assume that nothing changes (off), look for changes of the transition probabilities and of learned rewards "
+        "and withdraw the guarantee after one (watch), or begin again without data after one (restart). For likelihood "
+        "sets.",
+        one_of(DRIFT),
+    )
     columns: int | None = setting(
         None,
         "m: plan with m sampled columns of Ψᵀ instead of all S, and evaluate Q only where needed. Fewer than S columns "
@@ -257,6 +265,8 @@ class MatrixRLSettings(Settings):
             fail(missing, f"must be given with {given}", None, f"Give {missing}=…, or leave {given} out.")
         if self.incumbent is not None and self.columns is not None:
             self.refuse_incumbent("sampled columns, whose bounds are estimates")
+        if self.drift == "restart":
+            self.refuse_incumbent("drift='restart', which forgets what may have been lost")
         if self.columns is not None:
             self.play_without_budget("sampled columns")
         name = self.set if isinstance(self.set, str) else self.set.name

@@ -126,7 +126,7 @@ class CountModel(Model):
         self._data_changed()
 
     def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
-        rows, outcomes, counted = self._counted_rows(pairs, next_states, weights)
+        rows, outcomes, counted = self.observed(pairs, next_states, weights)
         self.counts.add(rows, outcomes, counted)
         if self.pair_counts is not None:
             self.pair_counts.add(pairs, next_states, weights)
@@ -144,7 +144,7 @@ class CountModel(Model):
             self._visited.append(ids)
         self.revision += 1
 
-    def _counted_rows(
+    def observed(
         self, pairs: IntArray, outcomes: IntArray, weights: FloatArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the rows in which steps (B, T) count, the outcomes that are counted there, and weights: (B, n)."""

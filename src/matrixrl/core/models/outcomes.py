@@ -68,11 +68,11 @@ class OutcomeModel(CountModel):
             next_states = self.dynamics.partitions.cells[self.groups.ravel()[pairs], next_states]
         super().update(pairs, next_states, rewards, weights)
 
-    def _counted_rows(
+    def observed(
         self, pairs: IntArray, outcomes: IntArray, weights: FloatArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         if not self.dynamics.is_censored:
-            return super()._counted_rows(pairs, outcomes, weights)
+            return super().observed(pairs, outcomes, weights)
         own = self._served[self.groups.ravel()[pairs]]  # (B, T, n)
         rows, flat = np.maximum(own, 0), (len(pairs), -1)
         cells = self.dynamics.partitions.cells[rows, outcomes[..., None]]

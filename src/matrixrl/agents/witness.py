@@ -303,6 +303,11 @@ def witness_of(self: Agent, table: IntArray, state: Any = None, parts: int = 1) 
         return "what was declared of the transitions has no place in the file"
     if not isinstance(model.psi, OneHotPsi):
         return "latent next states have no place in the file"
+    if self.problem.task.reward_bounds is not None and not model.context.known_reward:
+        return "rewards with a range for each pair have no place in the file"
+    dynamics = self.problem.task.dynamics
+    if dynamics is not None and dynamics.is_censored:
+        return "censored outcomes have no place in the file"
     if table.ndim != 2:
         return "the policy is random"
     belief = certifier.bounds(parts)
@@ -313,7 +318,7 @@ def witness_of(self: Agent, table: IntArray, state: Any = None, parts: int = 1) 
     confidence, claims = model.confidence, algorithm.claims
     of_delta, given = confidence.parts, confidence.delta / algorithm.clock._replace(parts=parts).shares
     is_estimated = state is None and ledger.is_estimated
-    knows = self.problem.task.dynamics is not None or confidence.known_reward
+    knows = dynamics is not None or confidence.known_reward
     shares = {
         "optimal": of_delta.optimal * given,
         "all": of_delta.all_functions * given,

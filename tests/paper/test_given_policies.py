@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -115,6 +116,18 @@ def chance_of_ever(intervals, mean, n, shrink=1.0):
     return missed
 
 
+@cache
+def differences_of_ones(n, delta):
+    """Return the interval after k and j episodes by turns, of which a and b earned 1, and the others 0."""
+    found = {}
+    for k, j in [(m, m - late) for m in range(1, n + 1) for late in (1, 0) if m > late]:
+        for a, b in itertools.product(range(k + 1), range(j + 1)):
+            found[k, j, a, b] = difference_bounds(
+                returns([1] * a + [0] * (k - a)), returns([1] * b + [0] * (j - b)), delta
+            )
+    return found
+
+
 class TestTwoPolicies:
     def test_no_refuted_pair_of_values_is_left_out_and_the_bound_is_tight(self):
         """The bound is at most the least a − b with W(a)·W(b) below the price, on a fine grid, and hardly less."""
@@ -161,12 +174,7 @@ class TestTwoPolicies:
     def test_the_difference_is_outside_with_probability_at_most_delta(self, first, second):
         """Two policies by turns, 7 episodes of each that earn 0 or 1, looked at after each: the exact probability."""
         delta, n, truth = 0.5, 7, first - second
-        found = {}
-        for k, j in [(m, m - late) for m in range(1, n + 1) for late in (1, 0) if m > late]:
-            for a, b in itertools.product(range(k + 1), range(j + 1)):
-                found[k, j, a, b] = difference_bounds(
-                    returns([1] * a + [0] * (k - a)), returns([1] * b + [0] * (j - b)), delta
-                )
+        found = differences_of_ones(n, delta)
 
         def ever(shrink):
             alive, missed = {(0, 0): 1.0}, 0.0

@@ -400,6 +400,9 @@ class TablePhi(Phi):
             return super().dot(weights)
         return (weights.reshape(-1, z.shape[1]) @ z.T).reshape(-1, self.n_actions, self.n_states)
 
+    def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
+        return DensePairs(self.flat, n_replicas, ridge=ridge, of_state=self.of_state)
+
     @property
     def _distinct_rows(self) -> tuple[FloatArray, int]:
         return (self.flat, 1) if self.of_state is None else (self.of_state, self.n_actions)

@@ -103,7 +103,6 @@ class Reach:
         empty = self.empty & pairs
         return Reach(self.half_width, empty, self.ball) if empty.any() else Reach(self.half_width)
 
-
     def at(self, pairs: IntArray) -> Reach:
         """Return the same part of the bound of some pairs (k,) alone."""
         half_width = self.half_width[:, pairs]

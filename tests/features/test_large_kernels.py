@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput, KernelMatrixRL, make
-from matrixrl.features import Features, OneHotPsi, Phi, TablePhi, from_kernels, kernel_features
+from matrixrl.features import Phi, TablePhi, from_kernels, kernel_features
 from matrixrl.features.from_kernels import factor_gram, factor_kernel
 from matrixrl.features.kernels import as_kernel, rbf_kernel
 from matrixrl.features.phi import design_eigenvalue, find_blocks

@@ -42,7 +42,7 @@ class VisitedCore:
         self._columns: FloatArray = cross_moment[:, :, self._visited]  # a copy: what is learned later is not in it
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return int(self.shape[0])
 
     def __matmul__(self, v: FloatArray) -> FloatArray:
         """Return M_n v: (S,) → (B, d), or (B, S, m) → (B, d, m)."""

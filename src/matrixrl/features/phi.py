@@ -255,7 +255,8 @@ class Phi(Described, ABC):
     @cached_property
     def _design_eigenvalue(self) -> float:
         """Smallest eigenvalue for weights that are divided between the blocks of features in the best way."""
-        is_used, blocks = self.flat.any(axis=0), self._blocks
+        is_used: BoolArray = np.any(self.flat, axis=0)
+        blocks = self._blocks
         used = [e for own, e in zip(blocks.members, blocks.eigenvalues, strict=True) if is_used[own[0]]]
         return float(1.0 / (1.0 / np.array(used)).sum()) if used else 1.0
 

@@ -37,6 +37,13 @@ def test_the_guarantee_says_so_if_something_above_rounding_is_left_out():
     assert factor_kernel("k", rbf_kernel(1e-4), POINTS)[1] is None  # of full rank, and all of it is kept
 
 
+def test_what_no_pivot_was_chosen_for_counts_as_left_out():
+    line, tiny = as_kernel(lambda x, y: x @ y.T + 1.0), rbf_kernel(0.3)
+    z, words = factor_kernel("k", as_kernel(lambda x, y: line(x, y) + 1e-12 * tiny(x, y)), POINTS)
+    assert z.shape[1] == 3
+    assert "P may need them" in words
+
+
 @pytest.mark.parametrize("kernel", [matern, rbf_kernel(0.7)], ids=["all directions", "some left out"])
 def test_with_few_points_both_factorisations_agree(monkeypatch, kernel):
     points, kernel = POINTS[:80], as_kernel(kernel)
@@ -68,6 +75,17 @@ def test_what_is_no_kernel_is_refused():
     ):
         with pytest.raises(InvalidInput, match=r"must be.* (symmetric|positive semi-definite)"):
             factor_kernel("k_phi", as_kernel(function, "k_phi"), POINTS)
+
+
+def test_what_is_a_kernel_on_the_first_points_alone_is_refused():
+    points = POINTS[np.argsort(POINTS[:, 0])]
+
+    def late(x, y):
+        both = (x[:, :1] > 0.0) & (y[None, :, 0] > 0.0) & (x[:, None] != y[None]).any(axis=2)
+        return np.where(both, -0.9, rbf_kernel(0.5)(x, y))
+
+    with pytest.raises(InvalidInput, match="must be symmetric and positive semi-definite"):
+        factor_kernel("k_phi", as_kernel(late, "k_phi"), points)
 
 
 class Plain(Phi):

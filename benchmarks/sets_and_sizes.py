@@ -179,7 +179,7 @@ TABLES = {
     "scaling": lambda _: scaling(),
     "columns": columns,
     "million": lambda _: million(),
-    "features": lambda _: large(make("linear-mdp", n_states=100_000, n_actions=4, d=50, horizon=10), MatrixRL, 1000),
+    "features": lambda _: large(make("linear-mdp", n_states=100_000, n_actions=4, d=50, horizon=10), MatrixRL, 40),
     "kernel": lambda _: large(make("grid-world", size=63, horizon=20), KernelMatrixRL, 500),
 }
 

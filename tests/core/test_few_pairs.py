@@ -76,7 +76,8 @@ def test_the_budget_is_the_same_by_few_pairs_and_by_all(monkeypatch):
 
 
 def test_products_are_those_with_the_estimate_also_after_more_was_learned():
-    algorithm, bounds, rng = bounds_of("one-hot", set="normalised", n_steps=2)
+    many = TablePhi(np.random.default_rng(3).dirichlet(np.ones(12), (N_STATES, N_ACTIONS)))  # A⁻¹ is updated
+    algorithm, bounds, rng = bounds_of("one-hot", set="normalised", n_steps=2, phi=many)
     core, values = algorithm.model.core_matrix(), rng.random((2, N_STATES, 3))
     assert isinstance(bounds.core_matrix, VisitedCore)
     for _ in range(3):

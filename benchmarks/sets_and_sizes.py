@@ -5,6 +5,8 @@ python benchmarks/sets_and_sizes.py misspecified    how early the alarm fires as
 python benchmarks/sets_and_sizes.py scaling         time per episode against S and against d
 python benchmarks/sets_and_sizes.py columns         sampled columns: error and regret against m, 10,000 states
 python benchmarks/sets_and_sizes.py million         a million states: time per episode and peak memory
+python benchmarks/sets_and_sizes.py features        100,000 states with d = 50: CPU time per episode and peak memory
+python benchmarks/sets_and_sizes.py kernel          a kernel on 3,969 points, likewise
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import time
 
 import numpy as np
 
-from matrixrl import FiniteMDP, MatrixRL, make, run_seeds, solve
+from matrixrl import FiniteMDP, KernelMatrixRL, MatrixRL, make, run_seeds, solve
 from matrixrl.core import RADII, SETS
 from matrixrl.core.embedding import embedding
 from matrixrl.core.models.sampled import column_sampler
@@ -155,12 +157,30 @@ def million() -> None:
         row([f"{side**2:,}", f"{built:.1f}", f"{took:.1f}", f"{history.returns[-20:].mean():.2f}", f"{peak:.0f}"])
 
 
+def large(env: object, kind: type[MatrixRL] | type[KernelMatrixRL], n_episodes: int) -> None:
+    """CPU time of the set-up, of the first 20 episodes after 5 that load what is needed, and of many."""
+    head(["d", "set-up (s)", "ms per episode, first 20", f"of {n_episodes:,}", "plans", "peak memory (MB)"])
+    start = time.process_time()
+    agent = kind(env, measure_regret=False, seed=0, compiled=None if kind is KernelMatrixRL else True)
+    cells = [agent.problem.features.phi.d, f"{time.process_time() - start:.1f}"]
+    agent.learn(5)
+    start = time.process_time()
+    agent.learn(20)
+    cells.append(f"{(time.process_time() - start) / 20 * 1e3:.0f}")
+    agent.learn(n_episodes - 20)
+    cells.append(f"{(time.process_time() - start) / n_episodes * 1e3:.0f}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    row([*cells, int(agent.algorithm.n_plans[0]), f"{peak:.0f}"])
+
+
 TABLES = {
     "regret": regret,
     "misspecified": misspecified,
     "scaling": lambda _: scaling(),
     "columns": columns,
     "million": lambda _: million(),
+    "features": lambda _: large(make("linear-mdp", n_states=100_000, n_actions=4, d=50, horizon=10), MatrixRL, 40),
+    "kernel": lambda _: large(make("grid-world", size=63, horizon=20), KernelMatrixRL, 500),
 }
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_numba_watches_the_files_of_all_loops():
     for loop in cached:
         assert loop._cache._cache_file._version.endswith(compilation._sources_stamp())
     # Python calls these; a cache of the others would be read by nobody
-    names = "_collect", "_pack", "fill_plan", "fill_plan", "play_episodes", "policy_values", "refresh_changed"
+    names = "_collect", "_pack", "play_episodes", "refresh_changed", *2 * ("fill_plan", "policy_values")
     assert sorted({id(loop): loop.py_func.__name__ for loop in cached}.values()) == sorted(names)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from matrixrl.checks import fail
-from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
+from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds, VisitedCore
 from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInputs, checked_radius
 from matrixrl.core.regularity import Regularity, explicit_bound, regularity, reward_regularity
 from matrixrl.core.rewards import reward_bounds
@@ -254,7 +254,7 @@ class Confidence:
         self,
         features: Features,
         design: PairDesign,
-        core_matrix: FloatArray,
+        core_matrix: FloatArray | VisitedCore,
         clock: Clock,
         *,
         reward: FloatArray,

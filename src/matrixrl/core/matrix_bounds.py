@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from matrixrl.compilation import loop_array
 from matrixrl.core.backup import OptimalBounds, ValueBounds
 from matrixrl.core.sets import MatrixSet, Reach
 from matrixrl.core.sets.base import MIDDLE, split_forms
@@ -17,11 +18,43 @@ from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import EMPTY_SET
 
-__all__ = ["MatrixBounds", "SandwichBounds"]
+__all__ = ["MatrixBounds", "SandwichBounds", "VisitedCore"]
 
 _MANY_FEATURES = 64
 _LARGEST_KEPT = 1 << 25  # entries of |p̂| that are kept for all stages, 256 MB; larger ones are computed at each stage
 _CHUNK = 1 << 21  # entries of |p̂| that are computed together
+_FEW = 8  # bounds of a part 1/8 of all pairs are computed by themselves
+
+
+class VisitedCore:
+    """M_n of one-hot next states, of which products with values are computed from A_n and the states visited so far.
+
+    With many states a product M_n v = A_n⁻¹(Σ φψᵀ v) takes less time than M_n itself, which has d·S entries.
+
+    Args:
+        cross_moment: (B, d, S) Σ φψᵀ.
+        solve: Function that returns A_n⁻¹x: (B, d, m) → (B, d, m).
+    """
+
+    def __init__(self, cross_moment: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> None:
+        self.shape, self._solve = cross_moment.shape, solve
+        self._visited = np.flatnonzero(cross_moment.any(axis=(0, 1)))
+        self._columns: FloatArray = cross_moment[:, :, self._visited]  # a copy: what is learned later is not in it
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __matmul__(self, v: FloatArray) -> FloatArray:
+        """Return M_n v: (S,) → (B, d), or (B, S, m) → (B, d, m)."""
+        if v.ndim == 1:
+            return self._solve((self._columns @ v[self._visited])[:, :, None])[:, :, 0]
+        return self._solve(self._columns @ v[:, self._visited])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        del copy  # always a new array
+        found = np.zeros(self.shape, dtype=dtype)
+        found[:, :, self._visited] = self._solve(self._columns)
+        return found
 
 
 @dataclass(eq=False, slots=True)
@@ -43,7 +76,7 @@ class MatrixBounds(ValueBounds):
 
     phi: Phi
     psi: Psi
-    core_matrix: FloatArray
+    core_matrix: FloatArray | VisitedCore
     confidence_set: MatrixSet
     reaches: tuple[Reach, ...]
     slack: FloatArray | None
@@ -61,7 +94,7 @@ class MatrixBounds(ValueBounds):
         psi: Psi,
         confidence_set: MatrixSet,
         design: PairDesign,
-        core_matrix: FloatArray,
+        core_matrix: FloatArray | VisitedCore,
         radii: tuple[FloatArray, FloatArray],
         rewards: tuple[FloatArray, FloatArray],
         allowed: BoolArray | None = None,
@@ -119,32 +152,69 @@ class MatrixBounds(ValueBounds):
         q += reward
         return q
 
+    def restricted(self, pairs: BoolArray) -> ValueBounds:
+        """Return the same bounds for some pairs (B, A, S) alone if they are few."""
+        chosen = np.flatnonzero(pairs.any(axis=0))
+        if _FEW * len(chosen) > pairs[0].size:
+            return self
+        most, least = (r.reshape(*r.shape[:-2], 1, -1)[..., chosen] for r in (self.most, self.least))
+        part = MatrixBounds(
+            TablePhi.of_states(self.phi.rows(chosen)[None]),
+            self.psi,
+            self.core_matrix,
+            self.confidence_set,
+            tuple(reach.at(chosen) for reach in self.reaches),
+            None if self.slack is None else self.slack[:, chosen],
+            most,
+            least,
+        )
+        return FewPairs(part, chosen, pairs.shape)
+
     def compiled_backup(self, sign: float = 1.0) -> Callable[..., None] | None:
         """Return the compiled backup of upper bounds if it supports them and is faster than NumPy, else None.
 
         It supports every set with a `compiled_form`, if no confidence set is empty and the centre c has a closed form.
         With more than 64 features a matrix product for all replicas is faster.
         """
+        if sign < 0 or not self._is_compilable():
+            return None
+        from matrixrl.core.compiled import backup  # imports numba, which takes half a second
+
+        return partial(backup.fill_plan, *self._as_loops_take_them())
+
+    def compiled_policy_backup(self, sign: float = -1.0) -> Callable[..., None] | None:
+        if not self._is_compilable():
+            return None
+        from matrixrl.core.compiled import backup
+
+        rewards = loop_array(self._by_pair(self.most if sign > 0.0 else self.least))
+        return partial(backup.policy_values, sign, *self._as_loops_take_them(), rewards)
+
+    def _by_pair(self, rewards: FloatArray) -> FloatArray:
+        """Return bounds on rewards of all replicas: (B, P)."""
+        flat = rewards.reshape(*rewards.shape[:-2], -1)
+        return np.broadcast_to(flat, (self.n_replicas, flat.shape[-1]))
+
+    def _is_compilable(self) -> bool:
         phi, psi = self.phi, self.psi
         forms = [member.compiled_form for member in self.confidence_set.members]
-        if not (
-            sign > 0
-            and all(form is not None for form in forms)
+        return bool(
+            all(form is not None for form in forms)
             and (isinstance(phi, OneHotPhi) or (type(phi) is TablePhi and phi.d <= _MANY_FEATURES))
             and isinstance(psi, (OneHotPsi, TablePsi))
             and (np.ptp(psi.total) == 0.0 or all(form is not None and form.centre != MIDDLE for form in forms))
             and all(reach.empty is None for reach in self.reaches)
-        ):
-            return None
-        from matrixrl.core.compiled import backup  # imports numba, which takes half a second
+        )
 
-        n_replicas = self.n_replicas
+    def _as_loops_take_them(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the estimate and the confidence set as tuples of arrays for `core.compiled.backup`."""
+        phi, psi, n_replicas = self.phi, self.psi, self.n_replicas
         nothing, by_replica = np.zeros((0, 0)), np.zeros((n_replicas, 0, 0))
         estimate = (
-            phi.feature_rows if isinstance(phi, TablePhi) else nothing,
+            loop_array(phi.flat) if isinstance(phi, TablePhi) else nothing,
             psi.weighted if isinstance(psi, TablePsi) else nothing,
             psi.total,
-            np.ascontiguousarray(self.core_matrix),
+            np.ascontiguousarray(np.asarray(self.core_matrix)),
             by_replica,
             by_replica.astype(np.uint32),
             np.zeros(n_replicas, dtype=np.int64),
@@ -155,7 +225,36 @@ class MatrixBounds(ValueBounds):
             *split_forms(self.confidence_set.members),
             self.is_normalised,
         )
-        return partial(backup.fill_plan, estimate, bound)
+        return estimate, bound
+
+
+class FewPairs(ValueBounds):
+    """Bounds of a few pairs, in arrays of all pairs in which the numbers of others are zero.
+
+    Args:
+        part: Bounds of the k pairs, as k states with one action.
+        pairs: (k,) Numbers of the pairs.
+        shape: (B, A, S).
+    """
+
+    def __init__(self, part: MatrixBounds, pairs: IntArray, shape: tuple[int, ...]) -> None:
+        self._part, self._pairs, self._shape = part, pairs, shape
+        self.n_replicas, self.is_normalised, self.empty = part.n_replicas, part.is_normalised, part.empty
+        self.most, self.least = self._among_all(part.most), self._among_all(part.least)
+
+    def _among_all(self, found: FloatArray) -> FloatArray:
+        every = np.zeros((*found.shape[:-2], self._shape[1] * self._shape[2]))
+        every[..., self._pairs] = found[..., 0, :]
+        return every.reshape(*found.shape[:-2], *self._shape[1:])
+
+    def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
+        return self._among_all(self._part.q(values, sign=sign))
+
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        return self._among_all(self._part.bound(values, sign=sign))
+
+    def any_q(self, values: FloatArray | None, *, sign: float = 1.0, clip: bool = False) -> FloatArray:
+        return self._among_all(self._part.any_q(values, sign=sign, clip=clip))
 
 
 @dataclass(eq=False, slots=True)
@@ -186,12 +285,14 @@ class SandwichBounds(ValueBounds):
     empty: IntArray = field(init=False)
     most: FloatArray = field(init=False)
     least: FloatArray = field(init=False)
+    _core: FloatArray = field(init=False)
     _kept: list[tuple[IntArray, FloatArray | None]] = field(init=False)
 
     def __post_init__(self) -> None:
         ball = self.ball
+        self._core = np.asarray(ball.core_matrix)
         self.n_replicas, self.empty, self.most, self.least = ball.n_replicas, ball.empty, ball.most, ball.least
-        seen = [np.flatnonzero(core.any(axis=0)) for core in ball.core_matrix]
+        seen = [np.flatnonzero(core.any(axis=0)) for core in self._core]
         small = sum(map(len, seen)) * self.half_width.shape[1] <= _LARGEST_KEPT
         self._kept = [(states, self._absolute(b, states) if small else None) for b, states in enumerate(seen)]
 
@@ -245,7 +346,7 @@ class SandwichBounds(ValueBounds):
 
     def _absolute(self, replica: int, states: IntArray) -> FloatArray:
         """Return |p̂| of some next states (k,) and all pairs: (k, P). A next state that was not seen has p̂ = 0."""
-        weights = np.ascontiguousarray(self.ball.core_matrix[replica][:, states].T)
+        weights = np.ascontiguousarray(self._core[replica][:, states].T)
         return np.abs(self.ball.phi.dot(weights).reshape(len(states), self.half_width.shape[1]))
 
 

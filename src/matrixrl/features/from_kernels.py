@@ -13,17 +13,18 @@ import numpy as np
 
 from matrixrl.checks import fail, fits_memory, integer, number, shaped
 from matrixrl.features.bundle import Features
-from matrixrl.features.kernels import action_factor, as_kernel, check_gram
+from matrixrl.features.kernels import Kernel, action_factor, as_kernel, check_gram
 from matrixrl.features.phi import TablePhi
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
-from matrixrl.features.state_maps import TransformerMap
+from matrixrl.features.state_maps import InducingMap, TransformerMap
 from matrixrl.linalg import rounding_level
 from matrixrl.records import BoolArray, FloatArray
 from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["factor_gram", "features_from_grams", "kernel_features", "transformer_features"]
+__all__ = ["factor_gram", "factor_kernel", "features_from_grams", "kernel_features", "transformer_features"]
 
 _ENTRY_ERRORS = 8.0  # a kernel value is the result of a few operations, each with a rounding error
+_WHOLE_GRAM = 1000  # largest number of points whose Gram matrix is formed
 
 
 def factor_gram(argument: str, gram: FloatArray) -> tuple[FloatArray, str | None]:
@@ -42,6 +43,53 @@ def factor_gram(argument: str, gram: FloatArray) -> tuple[FloatArray, str | None
     lost = np.abs(eigenvalues[~keep]) > _ENTRY_ERRORS * rounding_level(gram.shape, float(eigenvalues[-1]))
     words = _words_of_lost(argument, keep, lost)
     return vectors[:, keep] * np.sqrt(eigenvalues[keep]), words
+
+
+def factor_kernel(argument: str, kernel: Kernel, points: FloatArray) -> tuple[FloatArray, str | None]:
+    """Return what `factor_gram` returns of the Gram matrix of points (n, p), which is not formed if n is large.
+
+    A pivoted Cholesky factorisation of rank r, of which singular vectors are taken, needs n·r kernel values and n·r²
+    operations in place of n² and n³. It stops where no k(x, x) is off by more than 1e-11 of itself, far below the
+    eigenvalues that are left out in any case.
+
+    >>> points = np.linspace(-1.0, 1.0, 2000)[:, None]
+    >>> factor_kernel("k", as_kernel("rbf"), points)[0].shape
+    (2000, 9)
+    """
+    n = len(points)
+    if n <= _WHOLE_GRAM:
+        return factor_gram(argument, kernel(points, points))
+    inducing = InducingMap(kernel, points.shape[1], budget=n, tolerance=0.0)
+    table = inducing.grow(points, np.empty((n, 0)))
+    if not table.size:
+        return _orthogonal(argument, np.zeros((n, 1)), 0.0)
+    residual = float(inducing.residuals(points, table).max())
+    _check_rest(argument, kernel, points, table, residual)
+    return _orthogonal(argument, table, residual)
+
+
+def _check_rest(argument: str, kernel: Kernel, points: FloatArray, z: FloatArray, residual: float) -> None:
+    """Refuse a kernel whose values at some points differ from zᵀz' by more than those of a kernel can."""
+    size = float(kernel.diagonal(points).max())
+    some = np.linspace(0, len(points) - 1, _WHOLE_GRAM).astype(np.int64)
+    rest = np.abs(kernel(points[some], points) - z[some] @ z.T).max()
+    if rest > residual + GRAM_RANK * size:  # |E_ij| <= √(E_ii E_jj) for a positive semi-definite E
+        received = f"k(x, y) − z(x)ᵀz(y) of {rest:.3g}, where k(x, x) − ‖z(x)‖² is at most {residual:.3g}"
+        fail(argument, "must be symmetric and positive semi-definite", received, "Use a kernel, such as 'rbf'.")
+
+
+def _orthogonal(argument: str, table: FloatArray, residual: float = 0.0) -> tuple[FloatArray, str | None]:
+    """Return features with the same inner products and orthogonal columns, none of them too small, and what is lost.
+
+    `residual` is the largest error of a squared norm of the features themselves.
+    """
+    left, values, _ = np.linalg.svd(table, full_matrices=False)
+    keep = values > np.sqrt(GRAM_RANK) * float(values[0])
+    lost = values[~keep] > rounding_level(table.shape, float(values[0]))
+    if residual > _ENTRY_ERRORS * rounding_level(table.shape[1:], float(np.vecdot(table, table).max())):
+        lost = np.append(lost, True)
+    words = _words_of_lost(argument, keep, lost)
+    return left[:, keep] * values[keep], words
 
 
 def _words_of_lost(argument: str, keep: BoolArray, lost: BoolArray) -> str | None:
@@ -95,10 +143,14 @@ def kernel_features(
     """
     coordinates, count, rho = _checked(points, n_actions, action_correlation)
     fits_memory("n_actions", float(count) ** 2 * (1 + len(coordinates)), f"{count:,}", remedy="Use fewer actions.")
-    fits_memory("points", 3.0 * len(coordinates) ** 2, f"{len(coordinates):,} states", remedy="Use fewer states.")
-    factor = factor_gram("k_phi", as_kernel(k_phi, "k_phi")(coordinates, coordinates))
-    gram_psi = None if k_psi is None else as_kernel(k_psi, "k_psi")(coordinates, coordinates)
-    return Features(_of_pairs(*factor, count, rho), _psi(gram_psi, len(coordinates)))
+    z, left_out = factor_kernel("k_phi", as_kernel(k_phi, "k_phi"), coordinates)
+    received = f"{len(z):,} states and {z.shape[1]:,} directions of k_phi"
+    fits_memory("points", 2.0 * count**2 * z.size, received, remedy="Use fewer states, or a longer length scale.")
+    psi: Psi = OneHotPsi(len(coordinates))
+    if k_psi is not None:
+        root, of_psi = factor_kernel("k_psi", as_kernel(k_psi, "k_psi"), coordinates)
+        psi = TablePsi(root, left_out=of_psi)
+    return Features(_of_pairs(z, left_out, count, rho), psi)
 
 
 def transformer_features(
@@ -121,12 +173,8 @@ def transformer_features(
     phi_map = _of_pairs(_transformed(phi, coordinates), None, count, rho)
     if psi is None:
         return Features(phi_map, OneHotPsi(len(coordinates)))
-    # Features with the same inner products and orthogonal columns, none of them too small.
-    table = _transformed(psi, coordinates)
-    left, values, _ = np.linalg.svd(table, full_matrices=False)
-    keep = values > np.sqrt(GRAM_RANK) * float(values[0])
-    words = _words_of_lost("psi", keep, values[~keep] > rounding_level(table.shape, float(values[0])))
-    return Features(phi_map, TablePsi(left[:, keep] * values[keep], left_out=words))
+    table, left_out = _orthogonal("psi", _transformed(psi, coordinates))
+    return Features(phi_map, TablePsi(table, left_out=left_out))
 
 
 def _transformed(transformer: Any, points: FloatArray) -> FloatArray:

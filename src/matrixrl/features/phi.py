@@ -254,12 +254,20 @@ class Phi(Described, ABC):
 
     @cached_property
     def _design_eigenvalue(self) -> float:
+        """Smallest eigenvalue for weights that are divided between the blocks of features in the best way."""
+        is_used: BoolArray = np.any(self.flat, axis=0)
         blocks = self._blocks
-        return float(blocks.eigenvalues[0]) if blocks.count == 1 else design_eigenvalue(self.flat)
+        used = [e for own, e in zip(blocks.members, blocks.eigenvalues, strict=True) if is_used[own[0]]]
+        return float(1.0 / (1.0 / np.array(used)).sum()) if used else 1.0
 
     def smallest_design_eigenvalue(self) -> float:
         r"""Return \(\lambda_{\min}(\sum_p w_p \phi_p\phi_p^\top)\) for good weights w, on the span of φ."""
         return self._design_eigenvalue
+
+    @property
+    def _distinct_rows(self) -> tuple[FloatArray, int]:
+        """Rows whose span is that of φ, up to a number of copies of it in features of their own."""
+        return self.flat, 1
 
     @cached_property
     def too_small(self) -> str | None:
@@ -267,12 +275,14 @@ class Phi(Described, ABC):
 
         Linearly dependent features have fewer directions than features, and nothing is left out.
         """
-        kept = span_of(self.flat).rank if self.flat.any() else 0
-        if kept == min(self.flat.shape):
+        rows, copies = self._distinct_rows
+        kept = span_of(rows).rank if rows.any() else 0
+        if kept == min(rows.shape):
             return None
-        dropped = exact_rank(self.flat) - kept
+        dropped = exact_rank(rows) - kept
         if dropped <= 0:
             return None
+        kept, dropped = copies * kept, copies * dropped
         return (
             f"phi is nearly dependent: {dropped} of its {kept + dropped} directions are as small as rounding errors "
             "and were left out of the bound on M*, and P may need them. Give all features one scale, and drop those "
@@ -369,9 +379,43 @@ class TablePhi(Phi):
         return phi
 
     @cached_property
-    def feature_rows(self) -> FloatArray:
-        """Features of all pairs, shape (d, S·A), each feature in contiguous memory."""
-        return np.ascontiguousarray(self.flat.T)
+    def of_state(self) -> FloatArray | None:
+        """Features z(s), shape (S, d/A), of which each action has a copy, φ(s, a) = e_a ⊗ z(s); None for other maps.
+
+        Kernels of states are such maps: products with z instead of φ take a part 1/A of the time.
+        """
+        n_actions, (width, rest) = self.n_actions, divmod(self.d, self.n_actions)
+        if n_actions == 1 or rest:
+            return None
+        copies = self.flat.reshape(n_actions, self.n_states, n_actions, width)
+        for a in range(n_actions):  # other maps are told from these by their first numbers
+            for b in range(n_actions):
+                expected = copies[0, :, 0] if a == b else np.zeros((self.n_states, 1))
+                if not ((copies[a, :1, b] == expected[:1]).all() and (copies[a, :, b] == expected).all()):
+                    return None
+        return np.ascontiguousarray(copies[0, :, 0])
+
+    def dot(self, weights: FloatArray) -> FloatArray:
+        z = self.of_state
+        if z is None:
+            return super().dot(weights)
+        return (weights.reshape(-1, z.shape[1]) @ z.T).reshape(-1, self.n_actions, self.n_states)
+
+    def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
+        return DensePairs(self.flat, n_replicas, ridge=ridge, of_state=self.of_state)
+
+    @property
+    def _distinct_rows(self) -> tuple[FloatArray, int]:
+        return (self.flat, 1) if self.of_state is None else (self.of_state, self.n_actions)
+
+    @cached_property
+    def _blocks(self) -> Blocks:
+        if self.of_state is None:
+            return find_blocks(self.flat)
+        one, copies = find_blocks(self.of_state), range(self.n_actions)
+        pair_block = np.concatenate([one.pair_block + a * one.count for a in copies])
+        members = [own + a * self.of_state.shape[1] for a in copies for own in one.members]
+        return Blocks(pair_block, members, np.tile(one.eigenvalues, self.n_actions), one_pair_each=False)
 
     def rows(self, pairs: IntArray) -> FloatArray:
         return self.flat[pairs]

@@ -120,21 +120,32 @@ class InducingMap(StateMap):
             fail("kernel", "must be positive semi-definite", received, "Use a kernel, such as 'rbf'.")
         residual = np.maximum(raw, 0.0)
         floor = np.maximum(self._tolerance, _ROUNDING) * size
-        while self.size < self._budget and len(x):
+        first = m = self.size
+        chosen: list[int] = []
+        pivots: list[float] = []
+        while m < self._budget and len(x):
             excess = residual - floor
             i = int(excess.argmax())
             if excess[i] <= 0.0:
                 break
+            if m == z.shape[1]:  # room for twice as many, so that few copies are made
+                z = np.hstack([z, np.zeros((len(x), min(max(m, 16), self._budget - m)))])
             pivot = float(np.sqrt(residual[i]))
-            added = (self._kernel(x, x[i : i + 1])[:, 0] - z @ z[i]) / pivot
-            larger = np.zeros((self.size + 1, self.size + 1))
-            larger[:-1, :-1], larger[-1] = self.factor, np.append(z[i], pivot)
-            self.factor = larger  # replaced, never changed in place, so that a copy of the map keeps its own
-            self.points = np.vstack([self.points, x[i : i + 1]])
-            z = np.hstack([z, added[:, None]])
+            added = (self._kernel(x, x[i : i + 1])[:, 0] - z[:, :m] @ z[i, :m]) / pivot
+            z[:, m] = added
             residual = np.maximum(residual - added * added, 0.0)
             residual[i] = 0.0
-        return z
+            chosen.append(i)
+            pivots.append(pivot)
+            m += 1
+        if not chosen:
+            return z
+        larger = np.zeros((m, m))
+        larger[:first, :first], larger[first:] = self.factor, np.tril(z[chosen, :m], first)
+        larger[np.arange(first, m), np.arange(first, m)] = pivots
+        self.factor = larger  # replaced, never changed in place, so that a copy of the map keeps its own
+        self.points = np.vstack([self.points, x[chosen]])
+        return np.ascontiguousarray(z[:, :m])
 
     def arrays(self) -> dict[str, FloatArray]:
         return {"points": self.points, "factor": self.factor}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 
@@ -103,7 +104,7 @@ class DesignMatrix:
         solved = self._inverse @ x_t
         inner = np.linalg.cholesky(np.eye(k) + x @ solved)
         factor: FloatArray = np.linalg.solve(inner, solved.transpose(0, 2, 1)).transpose(0, 2, 1)
-        self._inverse -= factor @ factor.transpose(0, 2, 1)
+        self._inverse = self._inverse - factor @ factor.transpose(0, 2, 1)  # never in place: `solver` keeps it
         self._logdet += 2.0 * np.log(np.diagonal(inner, axis1=1, axis2=2)).sum(axis=1)
         return factor
 
@@ -157,6 +158,7 @@ class DensePairs(DesignMatrix):
         n_replicas: Number of replicas B.
         ridge: Regularisation λ.
         refresh_every: Number of updates between two recomputations.
+        of_state: (S, d/A) Features of which each action has a copy, if pairs are such; None if not.
 
     Attributes:
         drift: Largest relative error of a squared width that a refresh has found so far.
@@ -167,9 +169,17 @@ class DensePairs(DesignMatrix):
     array([[0.33333333, 1.        , 1.        ]])
     """
 
-    def __init__(self, rows: FloatArray, n_replicas: int, *, ridge: float = 1.0, refresh_every: int = _REFRESH) -> None:
+    def __init__(
+        self,
+        rows: FloatArray,
+        n_replicas: int,
+        *,
+        ridge: float = 1.0,
+        refresh_every: int = _REFRESH,
+        of_state: FloatArray | None = None,
+    ) -> None:
         super().__init__(rows.shape[1], n_replicas, ridge=ridge)
-        self.rows, self.refresh_every = rows, refresh_every
+        self.rows, self.refresh_every, self._of_state = rows, refresh_every, of_state
         self.visits = np.zeros((n_replicas, len(rows)))
         self._replica = np.arange(n_replicas)[:, None]
         norms_sq = np.einsum("pd,pd->p", rows, rows)
@@ -220,6 +230,13 @@ class DensePairs(DesignMatrix):
     def solve(self, rhs: FloatArray) -> FloatArray:
         return self.factor.solve(rhs) if self.is_factorised else super().solve(rhs)
 
+    def solver(self) -> Callable[[FloatArray], FloatArray]:
+        """Return `solve` with A_n as it is now, whatever is learned later."""
+        if self.is_factorised:
+            return self.factor.solve
+        inverse = self._inverse
+        return lambda rhs: inverse @ rhs
+
     def inverse_norms_sq(self) -> FloatArray:
         return self.factor.inverse_norms_sq() if self.is_factorised else super().inverse_norms_sq()
 
@@ -235,10 +252,17 @@ class DensePairs(DesignMatrix):
             _ = self.factor  # computes them
             return self._width_sq
         for factor in self._waiting:
-            change = _squared_row_norms(self.rows, self._root if factor is None else factor)
+            change = self._norms_sq(self._root if factor is None else factor)
             self._width_sq = change if factor is None else self._width_sq - change
         self._waiting = []
         return self._width_sq
+
+    def _norms_sq(self, factor: FloatArray) -> FloatArray:
+        """Return ‖φᵀG‖² of all pairs under one map G of each replica (B, d, k): (B, P)."""
+        if self._of_state is None:
+            return _squared_row_norms(self.rows, factor)
+        by_action = factor.reshape(-1, self._of_state.shape[1], factor.shape[2])
+        return _squared_row_norms(self._of_state, by_action).reshape(len(factor), -1)
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
         """Add visited pairs (B, k) with weights (B, k)."""
@@ -262,7 +286,7 @@ class DensePairs(DesignMatrix):
         """Recompute the widths from A_n and record the error of the downdates."""
         downdated = self.width_sq
         self.refactor()
-        exact = _squared_row_norms(self.rows, self._root)
+        exact = self._norms_sq(self._root)
         scale = np.maximum(exact, np.finfo(np.float64).tiny)
         self.drift = max(self.drift, float(np.max(np.abs(downdated - exact) / scale)))
         self._width_sq = exact

@@ -105,7 +105,7 @@ def _ball(belief: MatrixBounds, place: int, s: int, a: int, three: IntArray, tru
     reach, pair = belief.reaches[place], belief.phi.pairs(np.array([s]), np.array([a]))
     if reach.empty is not None and reach.empty[0, pair[0]]:
         fail("agent", "must have a confidence set with a law in it", "a misspecification alarm", "Change the features.")
-    law = belief.phi.rows(pair)[0] @ belief.core_matrix[0]
+    law = belief.phi.rows(pair)[0] @ np.asarray(belief.core_matrix)[0]
     law = law + belief.slack[0, pair[0]] / len(law)  # the nearest law, the centre of the disc
     others = np.delete(law, three)
     room = float(reach.half_width[0, pair[0]]) ** 2 - float(others @ others)

@@ -118,17 +118,18 @@ def low_rank(
     received = f"{n_states:,}, {n_actions:,}, {d:,} and {wide:,}"
     fits_memory("n_states, n_actions, d and d_psi", numbers, received, remedy="Make one of them smaller.")
     rng = generator(seed, "problem")
-    phi = rng.dirichlet(np.full(d, spread), size=(n_states, n_actions))
+    table = rng.dirichlet(np.full(d, spread), size=(n_states, n_actions))
     core = rng.dirichlet(np.ones(wide), size=d)
     psi = rng.dirichlet(np.ones(n_states), size=wide).T
-    theta = rng.random(d)
+    reward, phi = table @ rng.random(d), TablePhi(table)
+    del table  # φ keeps the numbers in another order
     transitions = FactoredTransitions(phi, core @ psi.T)
     if orthonormal:
         # Ψ = UΣVᵀ: U holds orthonormal features of the same span, at most min(d_psi, S) of them.
         left, sizes, right = np.linalg.svd(psi, full_matrices=False)
         psi, core = left, core @ right.T * sizes
-    features = Features(TablePhi(phi), TablePsi(psi, pseudo=wide > n_states))
-    mdp = FiniteMDP(transitions, phi @ theta, horizon, features=features, noisy_rewards=noisy_rewards)
+    features = Features(phi, TablePsi(psi, pseudo=wide > n_states))
+    mdp = FiniteMDP(transitions, reward, horizon, features=features, noisy_rewards=noisy_rewards)
     return EmbeddedMDP(mdp, core)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from matrixrl.compilation import compiled, internal, lean, summed
 
-__all__ = ["choose", "fill_plan", "maximum", "minimum", "split_all"]
+__all__ = ["choose", "fill_plan", "maximum", "minimum", "policy_values", "split_all"]
 
 # Positions in the tuples of arguments. Plain tuples are passed from Python to compiled code in half the time that named
 # ones take, which matters for one plan.
 ROWS, PSI, TOTAL, CORE, SHARES, SUCCESSORS, WIDEST = range(7)
 SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
+BLOCK = 2048  # states that are backed up together, so that what is computed of them stays in the cache
 
 
 @lean
@@ -125,11 +126,11 @@ def fill_plan(
 ) -> None:
     """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica (YW19 (4)).
 
-    The inner loops run over states and write to arrays that are allocated here, which nothing else can overlap, so the
-    compiler processes four states at a time.
+    The inner loops run over blocks of states and write to arrays that are allocated here, which nothing else can
+    overlap, so the compiler processes four states at a time.
 
     Args:
-        estimate: (rows, psi, total, core, shares, successors, widest): rows (d, P) features φ of all pairs, (0, 0) if
+        estimate: (rows, psi, total, core, shares, successors, widest): rows (P, d) features φ of all pairs, (0, 0) if
             one-hot; psi (S, d_psi) weighted as in ΨᵀV, (0, 0) if one-hot; total (d_psi,) u; core (B, d, d_psi) M_n, or
             (B, 0, 0) where next states are lists: successors and their entries of M_n, shares, (B, K, P), widest (B,)
             the length of the longest list.
@@ -153,12 +154,12 @@ def fill_plan(
     n_members = len(bound[CENTRE])
     rows, psi, total, core = estimate[ROWS], estimate[PSI], estimate[TOTAL], estimate[CORE]
     shares, successors, widest = estimate[SHARES], estimate[SUCCESSORS], estimate[WIDEST]
-    d, has_core = rows.shape[0], core.shape[1] > 0
+    d, has_core = rows.shape[1], core.shape[1] > 0
     slack, half_width, is_normalised = bound[SLACK], bound[HALF_WIDTH], bound[IS_NORMALISED]
     weights = np.empty((n_replicas, core.shape[1]))
     shift, scale = np.empty((n_replicas, n_members)), np.empty((n_replicas, n_members))
     low, high = np.empty(n_replicas), np.empty(n_replicas)
-    mean, q = np.empty(n_states), np.empty(n_states)
+    mean, q = np.empty(min(BLOCK, n_states)), np.empty(min(BLOCK, n_states))
     best, score = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
     chosen, following_all = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
     ceiling = 0.0
@@ -180,54 +181,46 @@ def fill_plan(
                 low[b], high[b] = minimum(following), maximum(following)
         best[:] = -np.inf
         score[:] = -np.inf
-        for a in range(choices[h, 0], choices[h, 1]):
-            first = a * n_states
-            for b in range(n_replicas):  # inside, so that the features of an action are read from memory once
-                r = first_replica + b
-                if h == horizon - 1:
-                    q[:] = 0.0
-                else:
-                    # φᵀM_n v, by one of three forms of the estimate
-                    if d > 0:  # any features: four at a time, so that the sums stay in registers
-                        mean[:] = 0.0
-                        for j in range(0, d - d % 4, 4):
-                            w, x, y, z = weights[b, j], weights[b, j + 1], weights[b, j + 2], weights[b, j + 3]
-                            for s in range(n_states):
-                                p = first + s
-                                two = w * rows[j, p] + x * rows[j + 1, p]
-                                mean[s] += two + (y * rows[j + 2, p] + z * rows[j + 3, p])
-                        for j in range(d - d % 4, d):
-                            w = weights[b, j]
-                            for s in range(n_states):
-                                mean[s] += w * rows[j, first + s]
-                    elif has_core:  # one-hot pairs, M_n as a matrix
-                        for s in range(n_states):
-                            mean[s] = weights[b, first + s]
-                    else:  # one-hot pairs, the next states seen as lists
-                        mean[:] = 0.0
-                        for k in range(widest[r]):
-                            for s in range(n_states):
-                                mean[s] += shares[r, k, first + s] * following_all[b, successors[r, k, first + s]]
-                    q[:] = np.inf
-                    for m in range(n_members):
-                        c, z = shift[b, m], scale[b, m]
-                        for s in range(n_states):
-                            mean_here = mean[s] + c * slack[r, first + s]
-                            q[s] = min(q[s], mean_here + z * half_width[r, m, first + s])
-                    if is_normalised:
-                        least, most = low[b], high[b]
-                        for s in range(n_states):
-                            q[s] = min(max(q[s], least), most)
-                for s in range(n_states):
-                    q[s] += reward[r, first + s]
-                    best[b, s] = max(best[b, s], q[s])
-                if len(q_out) > 0:
-                    for s in range(n_states):
-                        q_out[b, h, first + s] = q[s]
-                if len(preference) > 0:
-                    for s in range(n_states):
-                        q[s] += preference_weight * preference[b, h, first + s]
-                choose(a, q, ties[b, a], score[b], chosen[b])
+        for start in range(0, n_states, BLOCK):
+            n = min(BLOCK, n_states - start)
+            for a in range(choices[h, 0], choices[h, 1]):
+                first = a * n_states + start
+                for b in range(n_replicas):  # inside, so that the features of a block are read from memory once
+                    r = first_replica + b
+                    if h == horizon - 1:
+                        q[:] = 0.0
+                    else:
+                        # φᵀM_n v, by one of three forms of the estimate
+                        if d > 0:
+                            np.dot(rows[first : first + n], weights[b], mean[:n])
+                        elif has_core:  # one-hot pairs, M_n as a matrix
+                            for s in range(n):
+                                mean[s] = weights[b, first + s]
+                        else:  # one-hot pairs, the next states seen as lists
+                            mean[:] = 0.0
+                            for k in range(widest[r]):
+                                for s in range(n):
+                                    mean[s] += shares[r, k, first + s] * following_all[b, successors[r, k, first + s]]
+                        q[:] = np.inf
+                        for m in range(n_members):
+                            c, z = shift[b, m], scale[b, m]
+                            for s in range(n):
+                                mean_here = mean[s] + c * slack[r, first + s]
+                                q[s] = min(q[s], mean_here + z * half_width[r, m, first + s])
+                        if is_normalised:
+                            least, most = low[b], high[b]
+                            for s in range(n):
+                                q[s] = min(max(q[s], least), most)
+                    for s in range(n):
+                        q[s] += reward[r, first + s]
+                        best[b, start + s] = max(best[b, start + s], q[s])
+                    if len(q_out) > 0:
+                        for s in range(n):
+                            q_out[b, h, first + s] = q[s]
+                    if len(preference) > 0:
+                        for s in range(n):
+                            q[s] += preference_weight * preference[b, h, first + s]
+                    choose(a, q[:n], ties[b, a], score[b, start : start + n], chosen[b, start : start + n])
         for b in range(n_replicas):
             for s in range(n_states):
                 values[b, h, s] = best[b, s] if is_normalised else min(max(best[b, s], 0.0), ceiling)
@@ -235,3 +228,75 @@ def fill_plan(
                 policy[b, h, s] = int(chosen[b, s])
             if end_state >= 0:
                 values[b, h, end_state] = end_values[h]
+
+
+@summed
+def _product(rows: Any, p: int, weights: Any) -> float:
+    """Return the product of a row and some weights."""
+    total = 0.0
+    for j in range(len(weights)):
+        total += rows[p, j] * weights[j]
+    return total
+
+
+@compiled
+def policy_values(
+    sign: float,
+    estimate: Any,
+    bound: Any,
+    reward: Any,
+    replica: int,
+    end_state: int,
+    end_values: Any,
+    discount: float,
+    policy: Any,
+    ceiling: Any,
+    values: Any,
+) -> None:
+    """Fill in upper (sign 1) or lower bounds (H + 1, S) on the values of a policy (H, S) of one replica.
+
+    The arguments are those of `fill_plan`, of features or one-hot pairs with M_n as a matrix, except for:
+
+    Args:
+        sign: 1 or -1.
+        estimate: As in `fill_plan`.
+        bound: As in `fill_plan`.
+        reward: (B, P) upper or lower bounds on unit rewards.
+        replica: Replica of these arrays.
+        end_state: State whose value is known, or -1.
+        end_values: (H,) Its unit value at every stage.
+        discount: Factor of the values of the next stage.
+        policy: (H, S) Actions.
+        ceiling: (H, S) or more rows, the largest values; or (0, 0) for those of `core.backup.Frame.ceilings`.
+        values: Filled in; values[H] is read.
+    """
+    horizon, n_states = policy.shape
+    n_members = len(bound[CENTRE])
+    rows, psi, total, core = estimate[ROWS], estimate[PSI], estimate[TOTAL], estimate[CORE][replica]
+    slack, half_width = bound[SLACK][replica], bound[HALF_WIDTH][replica]
+    shift, scale, following = np.empty(n_members), np.empty(n_members), np.empty(n_states)
+    most = 0.0
+    for h in range(horizon - 1, -1, -1):
+        most = float(horizon) if discount == 1.0 else 1.0 + discount * most  # Frame.ceilings
+        for s in range(n_states):
+            following[s] = discount * values[h + 1, s]
+        v = np.dot(following, psi) if len(psi) > 0 else following
+        weights = np.dot(core, v)
+        low, high = split_all(bound, v, total, shift, scale)
+        if len(psi) > 0:
+            low, high = minimum(following), maximum(following)
+        for s in range(n_states):
+            p = policy[h, s] * n_states + s
+            q = 0.0
+            if h < horizon - 1:
+                mean = _product(rows, p, weights) if len(rows) > 0 else weights[p]
+                q = sign * np.inf
+                for m in range(n_members):
+                    one = mean + shift[m] * slack[p] + sign * scale[m] * half_width[m, p]
+                    q = min(q, one) if sign > 0.0 else max(q, one)
+                if bound[IS_NORMALISED]:
+                    q = min(max(q, low), high)
+            q += reward[replica, p]
+            values[h, s] = min(max(q, 0.0), ceiling[h, s] if len(ceiling) > 0 else most)
+        if end_state >= 0:
+            values[h, end_state] = end_values[h]

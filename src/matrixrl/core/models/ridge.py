@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from matrixrl.checks import fail
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Confidence, Level
+from matrixrl.core.matrix_bounds import VisitedCore
 from matrixrl.core.models.base import Model, ModelContext, steps_at_once
 from matrixrl.core.sets import MatrixSet, Sandwich
 from matrixrl.features import OneHotPhi, OneHotPsi
-from matrixrl.linalg import DiagonalPairs, lost_digits, widths
+from matrixrl.linalg import DensePairs, DiagonalPairs, lost_digits, widths
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["RidgeModel", "Visits", "ridge_for"]
@@ -101,9 +102,15 @@ class RidgeModel(Model):
         """
         return self.context.features.psi.solve_gram(self.design.solve(self.cross_moment))  # YW19 (2)
 
+    def _estimate(self) -> FloatArray | VisitedCore:
+        """Return M_n, or what products with it need where ψ is one-hot and φ is not."""
+        if isinstance(self.design, DensePairs) and isinstance(self.context.features.psi, OneHotPsi):
+            return VisitedCore(self.cross_moment, self.design.solver())
+        return self.core_matrix()
+
     def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q at each level; M_n is computed once for all of them."""
-        core, now = self.core_matrix(), self.context
+        core, now = self._estimate(), self.context
         found: list[ValueBounds] = []
         for level in levels:
             bounds = self.confidence.bounds(

@@ -103,6 +103,13 @@ class Reach:
         empty = self.empty & pairs
         return Reach(self.half_width, empty, self.ball) if empty.any() else Reach(self.half_width)
 
+    def at(self, pairs: IntArray) -> Reach:
+        """Return the same part of the bound of some pairs (k,) alone."""
+        half_width = self.half_width[:, pairs]
+        if self.empty is None or self.ball is None:
+            return Reach(half_width)
+        return Reach(half_width, self.empty[:, pairs], self.ball[:, pairs])
+
 
 class CompiledForm(NamedTuple):
     """Description of `SingleSet.split` for the compiled backup: shift c, direction v − cu, scale ‖v − cu‖.

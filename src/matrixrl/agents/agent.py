@@ -12,6 +12,7 @@ from matrixrl.agents import ask_and_tell, certification, checkpoint, deployment,
 from matrixrl.agents.earnings import earnings
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.replay import replay
 from matrixrl.algorithms import Algorithm, Startable
 from matrixrl.algorithms.registry import with_objects
 from matrixrl.checks import choice, file_path, flag, integer, optional_flag, shown
@@ -387,6 +388,9 @@ class Agent:
     # given_policies.py: policies that a user gives
     certify = given_policies.certify
     compare = given_policies.compare
+
+    # replay.py: what a policy would have earned on recorded outcomes
+    replay = replay
 
     # earnings.py: what learning has cost and earned
     earnings = earnings

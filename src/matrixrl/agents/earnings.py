@@ -44,8 +44,8 @@ class Earnings(Described):
         incumbent: What `certify` returned for the incumbent; None if there is none.
         regret: What `Agent.bound` returned: a bound on the expected loss of all episodes so far, without luck.
         rest: Least and most that an endless episode may earn after its last step; (0, 0) for others.
-        replayed: (m,) What the incumbent would have earned in each block on the same outcomes, as in `Agent.replay`; NaN
-            where an outcome was not recorded. None where an action can change which outcomes come, or without incumbent.
+        replayed: (m,) What the incumbent would have earned in each block on the same outcomes, as in `Agent.replay`;
+            NaN where an outcome is not known. None without incumbent, or where an action can change outcomes.
     """
 
     first: IntArray
@@ -81,7 +81,9 @@ class Earnings(Described):
         It has no luck but that of the outcomes, which both have alike (docs/proofs.md, section 11.8).
         """
         if self.replayed is None:
-            raise ProtocolError("realised_gain needs an incumbent and outcomes that no action changes; see Agent.replay")
+            raise ProtocolError(
+                "realised_gain needs an incumbent and outcomes that no action changes; see Agent.replay"
+            )
         return _without_rounding(self.received - self.replayed, self.received)
 
     @property
@@ -104,7 +106,10 @@ class Earnings(Described):
     def as_dict(self) -> dict[str, Any]:
         """Return blocks, totals and what is proven by name, as plain data."""
         blocks = {name: column.tolist() for name, column in self._columns().items()}
-        known: dict[str, Any] = {"gain": None if self.incumbent is None else _sides(self.gain), "cost": _sides(self.cost)}
+        known: dict[str, Any] = {
+            "gain": None if self.incumbent is None else _sides(self.gain),
+            "cost": _sides(self.cost),
+        }
         incumbent = None if self.incumbent is None else self.incumbent.as_dict()
         proven = {"best": self.best.as_dict(), "incumbent": incumbent, "regret": self.regret.as_dict()}
         if self.replayed is not None:

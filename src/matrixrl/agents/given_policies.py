@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrixrl.agents import certification
 from matrixrl.agents.ask_and_tell import read_tables
-from matrixrl.agents.replay import Replay, checked_task, seen_outcomes
+from matrixrl.agents.replay import Replay, checked_task, counted, seen_outcomes
 from matrixrl.certificates import Comparison, PolicyCertificate
 from matrixrl.checks import fail, flag, number, shaped, within
 from matrixrl.core.returns import Returns, difference_bounds
@@ -73,7 +73,11 @@ def certified(
     own = None if start is not None else given_returns(self).of(table)
     own = (0, replays[0]) if replays else own
     n, digest = 0 if own is None else len(own[1].low), policy_digest(table, self.problem.finite_task).hex()
-    [guess] = certification.estimates(self, [table], start) if not n or own is None or found.basis == "model" else [own[1].mean]
+    [guess] = (
+        certification.estimates(self, [table], start)
+        if not n or own is None or found.basis == "model"
+        else [own[1].mean]
+    )
     guess = None if guess is None else min(max(guess, lower), upper)
     trivial, delta = certification.possible_values(self, table, table), self._algorithm.claims.delta
     about = f"policy {digest[:8]}, from {certification.data_words(self)}"
@@ -81,9 +85,7 @@ def certified(
     return PolicyCertificate(lower, upper, delta, claim, found.basis, guess, trivial, n, about, found.start, digest)
 
 
-def compare(
-    self: Agent, policy: Any, incumbent: Any, *, start: Any = None, since: int | None = None
-) -> Comparison:
+def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None, since: int | None = None) -> Comparison:
     """Return an interval of V^policy(s0) − V^incumbent(s0) that holds with probability 1 − δ.
 
     It is computed from what the agent has seen, under any policy. On the event of probability 1 − δ on which
@@ -207,13 +209,13 @@ def _replays(self: Agent, tables: list[IntArray], state: Any, since: int | None)
     if state is not None:
         fail("since", "must be left out with start, about which recorded episodes say nothing", since, "Pass one.")
     task, seen = checked_task(self), seen_outcomes(self, since)
-    seen = seen.take(seen.is_whole)
+    seen = seen.take(counted(self, seen))
     policies = [Replay(task, table) for table in tables]
     return [*(one.levels(seen) for one in policies), *(policies[0].difference(one, seen) for one in policies[1:])]
 
 
 def _replay_words(replays: list[Returns]) -> str:
-    return f", on the same outcomes of {len(replays[0].low):,} episodes before which it was fixed"
+    return f", fixed before {len(replays[0].low):,} of them that are replayed"
 
 
 def _evidence(
@@ -221,8 +223,8 @@ def _evidence(
 ) -> Evidence:
     """Return what is proven about two policies, from the model at one of some parts of δ.
 
-    If there are two parts, returns, or replays, have the other one; the tighter bound is taken on each side, and what is
-    not proven is left out if the other is. If there is one, intervals are cut to what was certified so far.
+    If there are two parts, returns, or replays, have the other one; the tighter bound is taken on each side, and what
+    is not proven is left out if the other is. If there is one, intervals are cut to what was certified so far.
     """
     ledger, algorithm = self._ledger, self._algorithm
     start, words = ledger.start(parts) if state is None else ledger.named_start(state)
@@ -245,7 +247,7 @@ def _evidence(
     if replays is not None:  # docs/proofs.md, 11.8
         shares = (0.25, 0.25, 0.5) if len(replays) > 1 else (1.0,)
         replayed = [one.interval(share * delta) for one, share in zip(replays, shares, strict=True)]
-        returns = replayed if len(replayed) > 1 else [replayed[0], replayed[0], (0.0, 0.0)]
+        returns = [*replayed] if len(replayed) > 1 else [replayed[0], replayed[0], (0.0, 0.0)]
     known = [one for one in returns if one is not None]
     if not known or algorithm.claims.withdrawn or self._selection or ledger.start_doubt:
         return Evidence(model, claim, "model", words)

@@ -15,18 +15,17 @@ from matrixrl.agents.ask_and_tell import read_tables
 from matrixrl.checks import integer
 from matrixrl.core.returns import Returns
 from matrixrl.errors import ProtocolError
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
     from matrixrl.problems import Task
 
-__all__ = ["Replay", "Seen", "checked_task", "replay", "seen_outcomes", "why_not"]
+__all__ = ["Replay", "Seen", "checked_task", "counted", "replay", "seen_outcomes", "why_not"]
 
-_AT_ONCE = 1 << 20  # numbers of a table
-_MOST_COUPLED = 1 << 28  # pairs of states, outcomes and stages over which two policies are coupled
-
-_MANY = "returns on the same outcomes need"
+_AT_ONCE = 1 << 20  # numbers of a table; also pairs of states times outcomes of a stage
+_SIDES = (np.min, np.max)
+_NEED = "returns on the same outcomes need"
 
 
 class Seen(NamedTuple):
@@ -41,8 +40,8 @@ class Seen(NamedTuple):
 
     first: IntArray
     outcomes: IntArray
-    is_whole: FloatArray
-    is_logged: FloatArray
+    is_whole: BoolArray
+    is_logged: BoolArray
 
     def take(self, which: Any) -> Seen:
         """Return some of the episodes."""
@@ -53,10 +52,10 @@ def replay(self: Agent, policy: Any, *, since: int = 0) -> FloatArray:
     """Return what a policy would have earned in every episode, on the outcomes that were recorded in it: (n,).
 
     It needs known dynamics in which no action changes which law an outcome has, such as a demand that depends on the
-    weekday: then every policy would have met the same outcomes. Nothing is estimated. For a policy that was fixed before
-    these episodes the numbers are independent draws of its return; for one that was chosen with their data they are not,
-    and are larger than what it is expected to earn. `certify` and `compare` with ``since=`` make bounds of them, and
-    `earnings` compares them with what was received.
+    weekday: then every policy would have met the same outcomes. Nothing is estimated. For a policy that was fixed
+    before these episodes the numbers are independent draws of its return; for one that was chosen with their data they
+    are not, and tend to be larger than what it will earn. `certify` and `compare` with ``since=`` make bounds of them,
+    and `earnings` compares them with what was received.
 
     Args:
         policy: As in `compare`; for random actions, their mean return on these outcomes.
@@ -99,21 +98,19 @@ def why_not(self: Agent) -> str | None:
     task = self.problem.task
     dynamics = task.dynamics
     if dynamics is None:
-        return f"{_MANY} known dynamics; see KnownDynamics"
+        return f"{_NEED} known dynamics; see KnownDynamics"
     if self._seen is None:
-        return f"{_MANY} the steps of all episodes; make the agent with keep_log=True"
+        return f"{_NEED} the steps of all episodes; make the agent with keep_log=True"
     task = self.problem.finite_task
     if task.end_state is not None:
-        return f"{_MANY} episodes that last all {task.horizon} steps: what another policy meets later is not known"
-    states = np.unique(seen_outcomes(self).first) if self._seen.n_episodes else np.zeros(0, dtype=np.int64)
-    if task.start_is_declared:
-        states = np.union1d(states, np.flatnonzero(task.start > 0.0))
+        return f"{_NEED} episodes that last all {task.horizon} steps: what another policy meets later is not known"
+    states = np.flatnonzero(task.start > 0.0) if task.start_is_declared else np.unique(seen_outcomes(self).first)
     depends = stage_laws(task, states) < 0
     if depends.any():
         row, h = np.argwhere(depends)[0].tolist()
         first = self.problem.shown_state(int(states[row]))
         return (
-            f"{_MANY} laws that no action changes; from first state {first}, step {h} (counted from 0) can have "
+            f"{_NEED} laws that no action changes; from first state {first}, step {h} (counted from 0) can have "
             "outcomes of different laws"
         )
     return None
@@ -175,6 +172,18 @@ def seen_outcomes(self: Agent, since: int = 0) -> Seen:
     return Seen(first, outcomes, log.firsts == 0, is_logged).take(slice(start, None))
 
 
+def counted(self: Agent, seen: Seen) -> BoolArray:
+    """Return which episodes began as those do that certificates are about: (n,).
+
+    First states of logs are not compared with a declared distribution, so logged episodes do not count if it is random.
+    """
+    task = self.problem.finite_task
+    if not task.start_is_declared:
+        return seen.is_whole
+    begins: BoolArray = task.start[seen.first] > 0.0
+    return seen.is_whole & begins & ~(seen.is_logged & self.problem.has_random_start)
+
+
 class Replay:
     """A policy on known dynamics: its return for given outcomes, and what it can earn from each stage and state on.
 
@@ -189,7 +198,7 @@ class Replay:
         self.ranges = np.zeros((task.horizon + 1, 2, task.n_states))
         """Least and most that is earned from a stage and state on, whatever the outcomes: (H+1, 2, S)."""
         for h in range(task.horizon)[::-1]:
-            for side, extreme in enumerate((np.min, np.max)):
+            for side, extreme in enumerate(_SIDES):
                 self.ranges[h, side] = extreme(self._backed_up(h, self.ranges[h + 1, side], slice(None)), axis=-1)
 
     def _backed_up(self, h: int, values: FloatArray, outcomes: Any) -> FloatArray:
@@ -253,22 +262,32 @@ class Replay:
         task, starts = self._task, self.starts()
         rest = task.tail * (task.reward_range[1] - task.reward_range[0])
         (low, high), (least, most) = self.returns(seen), other.returns(seen)
-        bounds = [-other._most_ahead(self, starts), self._most_ahead(other, starts)]
+        bounds = self._apart(other, starts)
         return Returns.of(low - most - rest, high - least + rest, bounds[0] - rest, bounds[1] + rest)
 
-    def _most_ahead(self, other: Replay, starts: IntArray) -> float:
-        """Return the most that is earned more than another policy earns on the same outcomes, from some first states."""
+    def _apart(self, other: Replay, starts: IntArray) -> tuple[float, float]:
+        """Return the least and the most that is earned more than by another policy, from some first states.
+
+        Both have the same outcomes; if too many pairs of states are reached, or actions are random, any outcomes.
+        """
         task, known = self._task, self._dynamics
-        size = task.n_states**2 * known.n_outcomes * task.horizon
-        if size > _MOST_COUPLED or self._table.ndim + other._table.ndim > 4:  # separate ranges
-            return float((self.ranges[0, 1] - other.ranges[0, 0])[starts].max())
-        states, ahead = np.arange(task.n_states), np.zeros((task.n_states, task.n_states))
-        for h in range(task.horizon)[::-1]:
-            mine, theirs = (self._table[h], states), (other._table[h], states)
-            following = np.full_like(ahead, -np.inf)
-            for w in range(known.n_outcomes):
-                after = ahead[known.next_states[*mine, w][:, None], known.next_states[*theirs, w]]
-                paid = known.rewards[*mine, w][:, None] - known.rewards[*theirs, w]
-                np.maximum(following, paid + task.discount * after, out=following)
-            ahead = following
-        return float(ahead[starts, starts].max())
+        (low, high), (least, most) = (one.ranges[0][:, starts] for one in (self, other))
+        separate = float((low - most).min()), float((high - least).max())
+        if self._table.ndim == 3 or other._table.ndim == 3:
+            return separate
+        codes, reached = starts * (task.n_states + 1), []  # numbers x·S + y of pairs of states
+        for h in range(task.horizon):
+            if len(codes) * known.n_outcomes > _AT_ONCE:
+                return separate
+            x, y = np.divmod(codes, task.n_states)
+            mine, theirs = (self._table[h, x], x), (other._table[h, y], y)
+            following = known.next_states[mine].astype(np.int64) * task.n_states + known.next_states[theirs]
+            codes, places = np.unique(following, return_inverse=True)
+            reached.append((places.reshape(following.shape), known.rewards[mine] - known.rewards[theirs]))
+        ahead = np.zeros((2, len(codes)))
+        for places, paid in reversed(reached):
+            sides = (
+                extreme(paid + task.discount * one[places], axis=1) for extreme, one in zip(_SIDES, ahead, strict=True)
+            )
+            ahead = np.stack(list(sides))
+        return float(ahead[0].min()), float(ahead[1].max())

@@ -73,7 +73,7 @@ def replay(self: Agent, policy: Any, *, since: int = 0) -> FloatArray:
     >>> from matrixrl import MatrixRL
     >>> from matrixrl.envs.shop import shop, usual_orders
     >>> agent = MatrixRL(shop(), seed=0)
-    >>> received = agent.learn(3, policy=usual_orders()).returns
+    >>> received = agent.learn(n_episodes=3, policy=usual_orders()).returns
     >>> [round(float(r)) for r in received - agent.replay(usual_orders())], agent.replay(3 + 0 * usual_orders()).round()
     ([0, 0, 0], array([ 967.,  942., 1157.]))
     """

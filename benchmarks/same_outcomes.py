@@ -1,7 +1,7 @@
 """Months until orders that a shop learned in three months are proven better than its usual rule.
 
-`python benchmarks/same_outcomes.py` prints them for replays of the recorded demand, for the model alone, and for returns of
-months that the two policies play by turns. `--coverage` counts runs in which an interval of replays was ever wrong.
+`python benchmarks/same_outcomes.py` prints them for replays of the recorded demand, for the model alone, and for returns
+of months that the two policies play by turns. `--coverage` counts runs in which an interval of replays was ever wrong.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def months(seed: int, most: int) -> tuple[float, ...]:
 def coverage(runs: int) -> None:
     """Print in how many runs a comparison on a rare loss was ever wrong, at δ = 0.5, looked at after each episode."""
     problem = matrixrl.KnownDynamics(
-        lambda s, a, w: (0, (1.0, -19.0)[w] if a else 0.0), outcomes=2, n_states=1, n_actions=2, horizon=1, start=0
+        lambda _, a, w: (0, (1.0, -19.0)[w] if a else 0.0), outcomes=2, n_states=1, n_actions=2, horizon=1, start=0
     )
     policies = [Replay(problem, np.array([[action]])) for action in (1, 0)]
     rng, wrong = np.random.default_rng(0), {"value": 0, "difference": 0}

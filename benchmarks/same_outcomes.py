@@ -1,7 +1,7 @@
 """Months until orders that a shop learned in three months are proven better than its usual rule.
 
-`python benchmarks/same_outcomes.py` prints them for replays of the recorded demand, for the model alone, and for returns
-of months that the two policies play by turns. `--coverage` counts runs in which an interval of replays was ever wrong.
+`python benchmarks/same_outcomes.py` prints them for replays of the recorded demand, for the model alone, and for
+returns of months that the two policies play by turns. `--coverage` counts runs in which an interval was ever wrong.
 """
 
 from __future__ import annotations

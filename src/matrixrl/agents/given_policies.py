@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrixrl.agents import certification
 from matrixrl.agents.ask_and_tell import read_tables
-from matrixrl.agents.replay import Replay, checked_task, counted, seen_outcomes
+from matrixrl.agents.replay import Replay, checked_task, counted, run_begin, seen_outcomes
 from matrixrl.certificates import Comparison, PolicyCertificate
 from matrixrl.checks import fail, flag, number, shaped, within
 from matrixrl.core.returns import Returns, difference_bounds
@@ -209,6 +209,9 @@ def _replays(self: Agent, tables: list[IntArray], state: Any, since: int | None)
     if state is not None:
         fail("since", "must be left out with start, about which recorded episodes say nothing", since, "Pass one.")
     task, seen = checked_task(self), seen_outcomes(self, since)
+    if since < run_begin(self):
+        rule = f"must be at least {run_begin(self)}, as a change was noticed before"
+        fail("since", rule, since, "Earlier outcomes may have other laws.")
     seen = seen.take(counted(self, seen))
     policies = [Replay(task, table) for table in tables]
     return [*(one.levels(seen) for one in policies), *(policies[0].difference(one, seen) for one in policies[1:])]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
     from matrixrl.problems import Task
 
-__all__ = ["Replay", "Seen", "checked_task", "counted", "replay", "seen_outcomes", "why_not"]
+__all__ = ["Replay", "Seen", "checked_task", "counted", "replay", "run_begin", "seen_outcomes", "why_not"]
 
 _AT_ONCE = 1 << 20  # numbers of a table; also pairs of states times outcomes of a stage
 _SIDES = (np.min, np.max)
@@ -99,6 +99,8 @@ def why_not(self: Agent) -> str | None:
     dynamics = task.dynamics
     if dynamics is None:
         return f"{_NEED} known dynamics; see KnownDynamics"
+    if getattr(dynamics, "is_censored", False):
+        return f"{_NEED} outcomes that are seen, and those of these dynamics are censored"
     if self._seen is None:
         return f"{_NEED} the steps of all episodes; make the agent with keep_log=True"
     task = self.problem.finite_task
@@ -170,6 +172,13 @@ def seen_outcomes(self: Agent, since: int = 0) -> Seen:
     fits = task.dynamics.laws[log.actions, log.states] == laws[log.episodes, log.stages]
     outcomes[log.episodes, log.stages] = np.where(fits, log.outcomes, -1)
     return Seen(first, outcomes, log.firsts == 0, is_logged).take(slice(start, None))
+
+
+def run_begin(self: Agent) -> int:
+    """Return the number of episodes before the last restart after a change; 0 if there was none."""
+    passed = len(getattr(self, "_passed", ()))  # begun before the restart, and learned from first after it
+    begin: int = getattr(self, "_run_start", 0) + getattr(self, "_run_logged", 0)
+    return begin + passed * (begin > 0)
 
 
 def counted(self: Agent, seen: Seen) -> BoolArray:

@@ -173,6 +173,16 @@ class TestWhatIsNotKnown:
                 assert found[0] <= sides[0] + ALGEBRA
                 assert found[1] >= sides[1] - ALGEBRA
 
+    def test_so_do_bounds_on_the_difference_of_two(self):
+        one, other = Replay(world(), ONE), Replay(world(), OTHER)
+        exact = one.difference(other, every_sequence())
+        for stop in range(H):
+            outcomes = np.where(np.arange(H) < stop, SEQUENCES, -1)
+            found = one.difference(other, every_sequence()._replace(outcomes=outcomes))
+            assert (found.low <= exact.low).all()
+            assert (found.high >= exact.high).all()
+            assert (found.least, found.range) == (exact.least, exact.range)
+
     def test_an_episode_that_was_ended_early_or_jumped_counts_with_all_it_may_have_earned(self):
         agent = MatrixRL(world(), seed=0)
         told(agent, SEQUENCES[5])
@@ -327,7 +337,7 @@ class TestIntervals:
         assert compared.incumbent == pytest.approx(own[1](delta / 8), abs=1e-3)
         assert (compared.lower, compared.upper) == pytest.approx(own[2](delta / 4), abs=1e-3)
         assert compared.estimate == pytest.approx((earned[0] - earned[1]).mean(), abs=1e-3)
-        assert "300 of them that are replayed" in compared.about
+        assert "fixed before the 300 episodes that are replayed" in compared.about
         assert compared.lower > agent.compare(ONE, OTHER).lower
 
     def test_without_episodes_it_is_the_model(self):

@@ -218,7 +218,7 @@ def _replays(self: Agent, tables: list[IntArray], state: Any, since: int | None)
 
 
 def _replay_words(replays: list[Returns]) -> str:
-    return f", fixed before {len(replays[0].low):,} of them that are replayed"
+    return f", fixed before the {len(replays[0].low):,} episodes that are replayed"
 
 
 def _evidence(

@@ -74,8 +74,10 @@ def replay(self: Agent, policy: Any, *, since: int = 0) -> FloatArray:
     >>> from matrixrl.envs.shop import shop, usual_orders
     >>> agent = MatrixRL(shop(), seed=0)
     >>> received = agent.learn(n_episodes=3, policy=usual_orders()).returns
-    >>> [round(float(r)) for r in received - agent.replay(usual_orders())], agent.replay(3 + 0 * usual_orders()).round()
-    ([0, 0, 0], array([ 967.,  942., 1157.]))
+    >>> bool(abs(received - agent.replay(usual_orders())).max() < 1e-9)
+    True
+    >>> agent.replay(3 + 0 * usual_orders()).round()  # three boxes on every day
+    array([2492., 2070., 2108.])
     """
     task = checked_task(self)
     [table] = read_tables(self, "replay", policy=policy)

@@ -22,6 +22,7 @@ from matrixrl.agents import (
 from matrixrl.agents.earnings import earnings
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.replay import replay
 from matrixrl.algorithms import Algorithm, Startable
 from matrixrl.algorithms.matrix_rl.drift import Change
 from matrixrl.algorithms.registry import with_objects
@@ -417,6 +418,9 @@ class Agent:
     # given_policies.py: policies that a user gives
     certify = given_policies.certify
     compare = given_policies.compare
+
+    # replay.py: what a policy would have earned on recorded outcomes
+    replay = replay
 
     # earnings.py and forecast.py: what learning has cost and earned, and how much more data is needed
     earnings = earnings

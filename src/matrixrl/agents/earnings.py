@@ -10,6 +10,7 @@ import numpy as np
 from matrixrl.agents import certification
 from matrixrl.agents.ask_and_tell import read_tables
 from matrixrl.agents.given_policies import certified
+from matrixrl.agents.replay import replay, seen_outcomes, why_not
 from matrixrl.certificates import PolicyCertificate, RegretBound
 from matrixrl.checks import index, integer
 from matrixrl.display import Described, confidence, in_digits
@@ -43,6 +44,8 @@ class Earnings(Described):
         incumbent: What `certify` returned for the incumbent; None if there is none.
         regret: What `Agent.bound` returned: a bound on the expected loss of all episodes so far, without luck.
         rest: Least and most that an endless episode may earn after its last step; (0, 0) for others.
+        replayed: (m,) What the incumbent would have earned in each block on the same outcomes, as in `Agent.replay`;
+            NaN where an outcome is not known. None without incumbent, or where an action can change outcomes.
     """
 
     first: IntArray
@@ -52,6 +55,7 @@ class Earnings(Described):
     incumbent: PolicyCertificate | None
     regret: RegretBound
     rest: tuple[float, float]
+    replayed: FloatArray | None = None
 
     @property
     def mean_received(self) -> FloatArray:
@@ -71,6 +75,18 @@ class Earnings(Described):
         return self._ahead(self.incumbent)
 
     @property
+    def realised_gain(self) -> FloatArray:
+        """What was received more than the incumbent would have earned on the same outcomes: (m,), without uncertainty.
+
+        It has no luck but that of the outcomes, which both have alike (docs/proofs.md, section 11.8).
+        """
+        if self.replayed is None:
+            raise ProtocolError(
+                "realised_gain needs an incumbent and outcomes that no action changes; see Agent.replay"
+            )
+        return _without_rounding(self.received - self.replayed, self.received)
+
+    @property
     def cost(self) -> FloatArray:
         """Lower bound, estimate and upper bound of the cost of learning in each block: (m, 3).
 
@@ -85,16 +101,20 @@ class Earnings(Described):
         guess = np.nan if policy.estimate is None else policy.estimate
         least, most = self.rest  # estimates let the steps that are cut off earn the least
         each = np.array([least - policy.upper, least - guess, most - policy.lower])
-        found: FloatArray = self.received[:, None] + self.n_episodes[:, None] * each
-        found[np.abs(found) <= _ROUNDING * np.abs(self.received[:, None])] = 0.0
-        return found
+        return _without_rounding(self.received[:, None] + self.n_episodes[:, None] * each, self.received[:, None])
 
     def as_dict(self) -> dict[str, Any]:
         """Return blocks, totals and what is proven by name, as plain data."""
         blocks = {name: column.tolist() for name, column in self._columns().items()}
-        known = {"gain": None if self.incumbent is None else _sides(self.gain), "cost": _sides(self.cost)}
+        known: dict[str, Any] = {
+            "gain": None if self.incumbent is None else _sides(self.gain),
+            "cost": _sides(self.cost),
+        }
         incumbent = None if self.incumbent is None else self.incumbent.as_dict()
         proven = {"best": self.best.as_dict(), "incumbent": incumbent, "regret": self.regret.as_dict()}
+        if self.replayed is not None:
+            total = float(self.realised_gain.sum())
+            known["realised_gain"] = None if np.isnan(total) else total
         return {"received": float(self.received.sum()), **known, **proven, "blocks": blocks}
 
     def to_frame(self) -> Any:
@@ -113,6 +133,7 @@ class Earnings(Described):
         columns: dict[str, Any] = {"first": self.first, "n_episodes": self.n_episodes}
         columns |= {"received": self.received, "mean_received": self.mean_received}
         tables = {"cost": self.cost} if self.incumbent is None else {"gain": self.gain, "cost": self.cost}
+        columns |= {} if self.replayed is None else {"replayed": self.replayed, "realised_gain": self.realised_gain}
         return columns | {f"{name}_{side}": t[:, k] for name, t in tables.items() for k, side in enumerate(_SIDES)}
 
     def _words(self) -> str:
@@ -129,6 +150,9 @@ class Earnings(Described):
         if self.incumbent is not None:
             facts["incumbent"] = _said(self.incumbent)
             facts["gain over the incumbent"] = _total(self.gain, self.incumbent)
+        if self.replayed is not None:
+            gain = self.realised_gain.sum()
+            facts["gain on the same outcomes"] = "not known" if np.isnan(gain) else f"{in_digits(gain)}, exactly"
         facts["best policy"] = _said(self.best)
         facts["cost of learning"] = _total(self.cost, self.best)
         if self.regret.total is not None:
@@ -144,15 +168,19 @@ class Earnings(Described):
             tables.insert(0, ("gain", self.gain))
         for name, _ in tables:
             head += [f"{name}: estimate", "at least", "at most"]
+        if self.replayed is not None:
+            head.append("gain on same outcomes")
         rows = [head]
         for k, (first, count) in enumerate(zip(self.first.tolist(), self.n_episodes.tolist(), strict=True)):
             numbers = [in_digits(self.mean_received[k]), *(_number(t[k, i]) for _, t in tables for i in (1, 0, 2))]
+            numbers += [] if self.replayed is None else [_number(self.realised_gain[k])]
             rows.append([f"{first:,}" if count == 1 else f"{first:,} to {first + count - 1:,}", *numbers])
         if len(rows) > _MOST_ROWS + 1:
             half = _MOST_ROWS // 2
             rows[half + 1 : -half] = [["…"] * len(head)]
         totals = [_number(t[:, i].sum()) for _, t in tables for i in (1, 0, 2)]
         rows.append(["all", in_digits(self.received.sum() / self.n_episodes.sum()), *totals])
+        rows[-1] += [] if self.replayed is None else [_number(self.realised_gain.sum())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines += ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         return "\n".join(lines)
@@ -163,7 +191,8 @@ def earnings(self: Agent, incumbent: Any = None, *, every: int = 1, since: int =
 
     Returns are those that were received, so gain and cost have the luck of the episodes; they are compared with what
     the incumbent, and the best policy, are expected to earn as far as all data so far tell. Each of the two holds with
-    probability 1 − δ for all blocks, whenever you look and whichever first episode you choose.
+    probability 1 − δ for all blocks, whenever you look and whichever first episode you choose. Where no action changes
+    the outcomes, `replay` says what the incumbent would have earned, and `Earnings.realised_gain` is known exactly.
 
     Args:
         incumbent: Policy to compare with, as in `compare`; by default there are costs only.
@@ -204,7 +233,16 @@ def earnings(self: Agent, incumbent: Any = None, *, every: int = 1, since: int =
         incumbent=found,
         regret=self.bound(),
         rest=(task.tail * task.reward_range[0], task.tail * task.reward_range[1]),
+        replayed=None if incumbent is None else _replayed(self, incumbent, first),
     )
+
+
+def _replayed(self: Agent, incumbent: Any, first: IntArray) -> FloatArray | None:
+    """Return what the incumbent would have earned on the outcomes of blocks of played episodes (m,), where known."""
+    if why_not(self) is not None:
+        return None
+    earned = replay(self, incumbent)[~seen_outcomes(self).is_logged]
+    return np.add.reduceat(earned, first) if len(earned) == len(self._log.returns) else None
 
 
 def _best(self: Agent, doubt: Guarantee, other: float | None) -> PolicyCertificate:
@@ -221,6 +259,11 @@ def _best(self: Agent, doubt: Guarantee, other: float | None) -> PolicyCertifica
     return PolicyCertificate(
         lower, max(upper, lower), shown.delta, claim, "model", guess, trivial, 0, about, shown.start, digest
     )
+
+
+def _without_rounding(found: FloatArray, size: FloatArray) -> FloatArray:
+    """Return differences of numbers of some size with 0 for those that are rounding errors."""
+    return np.where(np.abs(found) <= _ROUNDING * np.abs(size), 0.0, found)
 
 
 def _number(value: float) -> str:

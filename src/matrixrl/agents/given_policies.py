@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrixrl.agents import certification
 from matrixrl.agents.ask_and_tell import read_tables
+from matrixrl.agents.replay import Replay, checked_task, counted, run_begin, seen_outcomes
 from matrixrl.agents.witness import witness_of
 from matrixrl.certificates import Comparison, PolicyCertificate
 from matrixrl.checks import fail, flag, number, shaped, within
@@ -34,7 +35,7 @@ class Evidence(NamedTuple):
     start: str
 
 
-def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate:
+def certify(self: Agent, policy: Any, *, start: Any = None, since: int | None = None) -> PolicyCertificate:
     """Return an interval of the value of a given policy that holds with probability 1 − δ.
 
     The model bounds any policy. If the policy was given before its episodes, by `learn`, `begin_episode` or
@@ -45,9 +46,10 @@ def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate
     Args:
         policy: As in `compare`.
         start: A state, as it is observed, in which the episode begins; returns say nothing about it.
+        since: As in `compare`: the policy was fixed before the episode of this number.
 
     Raises:
-        ProtocolError: The algorithm has no certificates.
+        ProtocolError: The algorithm has no certificates, or `since` is given and `replay` refuses the problem.
         InvalidInput: It is no policy of this problem, or takes actions that are not allowed.
 
     >>> import matrixrl
@@ -60,24 +62,33 @@ def certify(self: Agent, policy: Any, *, start: Any = None) -> PolicyCertificate
     """
     certification.check_certifies(self, "certify")
     [table] = read_tables(self, "certify", policy=policy)
-    return certified(self, table, start)
+    return certified(self, table, start, _replays(self, [table], start, since))
 
 
-def certified(self: Agent, table: IntArray, start: Any = None) -> PolicyCertificate:
+def certified(
+    self: Agent, table: IntArray, start: Any = None, replays: list[Returns] | None = None
+) -> PolicyCertificate:
     """Return what `certify` returns, for the actions (H, S), or probabilities (H, A, S), of a policy."""
-    found = _evidence(self, [table, table], start, _PARTS)
+    found = _evidence(self, [table, table], start, _PARTS, replays)
     lower, upper, claim = _ordered(found.intervals[0], found.claim)
     own = None if start is not None else given_returns(self).of(table)
+    own = (0, replays[0]) if replays else own
     n, digest = 0 if own is None else len(own[1].low), policy_digest(table, self.problem.finite_task).hex()
-    [guess] = certification.estimates(self, [table], start) if own is None or found.basis == "model" else [own[1].mean]
+    [guess] = (
+        certification.estimates(self, [table], start)
+        if not n or own is None or found.basis == "model"
+        else [own[1].mean]
+    )
     guess = None if guess is None else min(max(guess, lower), upper)
     trivial, delta = certification.possible_values(self, table, table), self._algorithm.claims.delta
-    about = f"policy {digest[:8]}, from {certification.data_words(self)}{f', {n:,} of them its own' * (n > 0)}"
-    words, witness = (about, found.start, digest), witness_of(self, table, start, _PARTS)
+    about = f"policy {digest[:8]}, from {certification.data_words(self)}"
+    about += _replay_words(replays) if replays else f", {n:,} of them its own" * (n > 0)
+    witness = "it has replays, which no file holds" if replays else witness_of(self, table, start, _PARTS)
+    words = about, found.start, digest
     return PolicyCertificate(lower, upper, delta, claim, found.basis, guess, trivial, n, *words, witness)
 
 
-def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:
+def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None, since: int | None = None) -> Comparison:
     """Return an interval of V^policy(s0) − V^incumbent(s0) that holds with probability 1 − δ.
 
     It is computed from what the agent has seen, under any policy. On the event of probability 1 − δ on which
@@ -96,9 +107,15 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
         incumbent: The policy to compare it with, likewise.
         start: A state, as it is observed, in which the episode begins, in place of that start; what was certified
             so far is then not used.
+        since: Both policies were fixed before the episode of this number, counted from 0 over all episodes that were
+            learned from, logged ones too: ``since=0`` for two rules, ``since=agent.n_episodes`` of the day on which a
+            learned policy was put aside. What both would have earned on the same outcomes of these episodes (`replay`)
+            then counts as paired days do, and has half of δ. This one comparison holds with probability 1 − δ after any
+            number of episodes; others with `since` have a δ of their own (docs/proofs.md, section 11.8).
 
     Raises:
-        ProtocolError: The algorithm has no certificates, or not for given policies.
+        ProtocolError: The algorithm has no certificates, or not for given policies, or `since` is given and `replay`
+            refuses the problem.
         InvalidInput: An argument is no policy of this problem, or takes actions that are not allowed.
 
     >>> import matrixrl
@@ -109,19 +126,22 @@ def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> C
     """
     certification.check_certifies(self, "compare")
     tables = read_tables(self, "compare", policy=policy, incumbent=incumbent)
+    replays = _replays(self, tables, start, since)
     known = [None if start is not None else given_returns(self).of(table) for table in tables]
-    found = _evidence(self, tables, start, _PARTS if any(known) else 1)
+    known = [(0, one) for one in replays[:2]] if replays else known
+    found = _evidence(self, tables, start, _PARTS if any(known) else 1, replays)
     first, second, apart = found.intervals
     apart = max(apart[0], first[0] - second[1]), min(apart[1], first[1] - second[0])
     if start is None and not any(known):
         self._ledger.contradict(upper=apart[1], lower=apart[0])
     lower, upper, claim = _ordered(apart, found.claim, first, second)
-    returns = [one[1].mean for one in known if one is not None]
+    returns = [one[1].mean for one in known if one is not None and len(one[1].low)]
     ours, theirs = returns if len(returns) == len(tables) else certification.estimates(self, tables, start)
     guess = None if ours is None or theirs is None else min(max(ours - theirs, lower), upper)
     low, high = (certification.possible_values(self, table, table) for table in tables)
     trivial, delta = (low[0] - high[1], low[1] - high[0]), self._algorithm.claims.delta
     about = f"two policies, from {certification.data_words(self)}, by the {found.basis}"
+    about += _replay_words(replays) if replays else ""
     about = f"{about}; {certification.stationary_words(self)}"
     return Comparison(lower, upper, first, second, delta, claim, found.start, guess, trivial, about)
 
@@ -186,11 +206,32 @@ def _ordered(interval: Interval, claim: Guarantee, *others: Interval) -> tuple[f
     return min(interval), max(interval), claim and Guarantee.unless(CONTRADICTION if crossed else None)
 
 
-def _evidence(self: Agent, tables: list[IntArray], state: Any, parts: int) -> Evidence:
+def _replays(self: Agent, tables: list[IntArray], state: Any, since: int | None) -> list[Returns] | None:
+    """Return what policies would have earned since an episode, and if they are two by how much it differs."""
+    if since is None:
+        return None
+    if state is not None:
+        fail("since", "must be left out with start, about which recorded episodes say nothing", since, "Pass one.")
+    task, seen = checked_task(self), seen_outcomes(self, since)
+    if since < run_begin(self):
+        rule = f"must be at least {run_begin(self)}, as a change was noticed before"
+        fail("since", rule, since, "Earlier outcomes may have other laws.")
+    seen = seen.take(counted(self, seen))
+    policies = [Replay(task, table) for table in tables]
+    return [*(one.levels(seen) for one in policies), *(policies[0].difference(one, seen) for one in policies[1:])]
+
+
+def _replay_words(replays: list[Returns]) -> str:
+    return f", fixed before the {len(replays[0].low):,} episodes that are replayed"
+
+
+def _evidence(
+    self: Agent, tables: list[IntArray], state: Any, parts: int, replays: list[Returns] | None = None
+) -> Evidence:
     """Return what is proven about two policies, from the model at one of some parts of δ.
 
-    If there are two parts, returns have the other one; the tighter bound is taken on each side, and what is not proven
-    is left out if the other is. If there is one, intervals are cut to what was certified so far.
+    If there are two parts, returns, or replays, have the other one; the tighter bound is taken on each side, and what
+    is not proven is left out if the other is. If there is one, intervals are cut to what was certified so far.
     """
     ledger, algorithm = self._ledger, self._algorithm
     start, words = ledger.start(parts) if state is None else ledger.named_start(state)
@@ -210,16 +251,21 @@ def _evidence(self: Agent, tables: list[IntArray], state: Any, parts: int) -> Ev
     returns = [*(given.interval(table, delta) for table in tables), given.difference(tables[0], tables[1], delta)]
     if tables[0] is tables[1] and returns[0] is not None:
         returns[2] = 0.0, 0.0
+    if replays is not None:  # docs/proofs.md, 11.8
+        shares = (0.25, 0.25, 0.5) if len(replays) > 1 else (1.0,)
+        replayed = [one.interval(share * delta) for one, share in zip(replays, shares, strict=True)]
+        returns = [*replayed] if len(replayed) > 1 else [replayed[0], replayed[0], (0.0, 0.0)]
     known = [one for one in returns if one is not None]
     if not known or algorithm.claims.withdrawn or self._selection or ledger.start_doubt:
         return Evidence(model, claim, "model", words)
-    if not claim and len(known) == len(returns):
+    if not claim and len(known) == len(returns) and replays is None:
         return Evidence(known, Guarantee(True), "returns", words)
     both = [
         one if other is None else (max(one[0], other[0]), min(one[1], other[1]))
         for one, other in zip(model, returns, strict=True)
     ]
-    return Evidence(both, claim, "returns" if both == returns else "model and returns", words)
+    name = "returns" if replays is None else "replay"
+    return Evidence(both, claim, name if both == returns else f"model and {name}", words)
 
 
 def _cut(self: Agent, table: IntArray, interval: Interval) -> Interval:

@@ -129,6 +129,23 @@ def test_false_alarms_are_rarer_than_delta():
     assert alarms <= 62
 
 
+@pytest.mark.parametrize("n", range(6, 40))
+def test_the_split_that_is_named_is_the_likeliest_one(n):
+    """Every split is compared with the sequence itself, also one that is kept no longer after this batch."""
+    batches = [np.zeros(5, dtype=np.int64)] * n + [np.ones(200, dtype=np.int64)]
+    watch = ChangeEvidence(1, 2, 0.05)
+    found = [watch.add(t, np.zeros(len(one), dtype=np.int64), one, np.ones(len(one))) for t, one in enumerate(batches)]
+    kept = [j for j in range(1, n + 1) if all(is_kept(j, m) for m in range(j + 1, n + 1))]
+    terms = [
+        math.log(weight(j)) + log_m(np.concatenate(batches[:j]), 2) + log_m(np.concatenate(batches[j:]), 2)
+        for j in kept
+    ]
+    [(row, data, since, before)] = found[-1]
+    split = kept[int(np.argmax(terms))]
+    assert (row, since, before.tolist()) == (0, split - 1, [5.0 * split, 0.0])
+    assert (data.total - before).sum() == 5.0 * (n - split) + 200.0
+
+
 # Agents
 
 
@@ -293,6 +310,21 @@ def test_a_change_within_a_log_is_found(tmp_path):
         assert "in the logs" in str(agent.changes[0])
         assert bool(agent.guarantee) == (drift == "restart")
     assert agent.algorithm.model.counts.totals().sum() == 0.0
+
+
+def test_a_log_after_a_restart_is_kept_as_long_as_nothing_changes(tmp_path):
+    """The alarm came at an episode of the same number: none was played in between."""
+    for name, parts in (("first", ((150, 0.9, 1), (60, 0.1, 2))), ("second", ((20, 0.1, 3),))):
+        other = MatrixRL(task(), seed=0)
+        for part in parts:
+            told(other, *part)
+        other.export(tmp_path / f"{name}.csv")
+    agent = MatrixRL(task(), drift="restart", seed=0)
+    agent.learn_from(tmp_path / "first.csv", verbose=False)
+    n, run = len(agent.changes), agent.algorithm.drift.run
+    agent.learn_from(tmp_path / "second.csv", verbose=False)
+    assert (len(agent.changes), agent.algorithm.drift.run) == (n, run)
+    assert agent.algorithm.model.counts.totals().sum() == 60.0
 
 
 def test_pairs_are_named_with_their_stage():

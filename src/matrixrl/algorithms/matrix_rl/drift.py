@@ -114,13 +114,12 @@ class DriftWatch:
         observed = [(rows, outcomes, weights)]
         if self._learns_reward:
             observed.append((rows, np.rint(_LEVELS * rewards).astype(np.int64), weights))
+        n_before = len(self.found)
         for kind, (evidence, steps) in enumerate(zip(self._evidence, observed, strict=True)):
-            for row, data, best in evidence.add(episode, *steps):
-                before = data.before[best]
+            for row, data, since, before in evidence.add(episode, *steps):
                 outcomes_of = np.array(list(data.columns), dtype=np.int64)
-                since = int(data.episodes[best])
                 self.found.append(_Found(kind, row, since, episode, outcomes_of, before, data.total - before))
-        self.is_due = self.is_due or (self.restarts and bool(self.found) and self.found[-1].noticed == episode)
+        self.is_due = self.is_due or (self.restarts and len(self.found) > n_before)
 
     def restart(self) -> None:
         """Begin the next run, without data."""

@@ -200,6 +200,27 @@ def test_a_learned_reward_that_changes_is_noticed():
     assert (change.before, change.after) == (pytest.approx(0.9, abs=0.1), pytest.approx(0.3, abs=0.25))
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_rewards_with_a_range_for_each_pair_are_named_in_the_unit_of_the_user(grouped):
+    low = np.array([[0.0, 0.5], [0.2, 0.7]])
+    watched = Task(n_states=2, n_actions=2, horizon=3, start=0, reward_range=(low, low + 0.2))
+    phi = {"phi": np.full((2, 2, 1), 1.0)} if grouped else {}
+    agent, rng = MatrixRL(watched, drift="watch", seed=0, **phi), np.random.default_rng(1)
+    for n in range(240):
+        episode, state = agent.begin_episode(), 0
+        while not episode.is_finished:
+            action, following = rng.integers(2, size=2).tolist()
+            paid = low[state, action] + 0.2 * (rng.random() < (0.1 if n < 120 else 0.9))
+            episode.observe(state, action, float(paid), following)
+            state = following
+        episode.end()
+    change = agent.changes[0]
+    state, action = change.pairs[0]
+    least = 0.0 if grouped else low[state, action]
+    assert change.what == ("mean reward above the least one" if grouped else "mean reward")
+    assert (change.before, change.after) == (pytest.approx(least + 0.02, abs=0.02), pytest.approx(least + 0.18, abs=0.04))
+
+
 @pytest.mark.parametrize("learned", [False, True])
 def test_after_a_restart_the_agent_is_one_with_a_smaller_part_of_delta(learned):
     """Bounds of the second run are those of an agent with δ/6 that saw the later episodes only."""

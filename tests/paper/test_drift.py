@@ -281,6 +281,27 @@ def test_episodes_planned_before_a_restart_are_recorded_and_not_learned_from(tmp
     assert agent.regret_certificate().n_episodes == 5
 
 
+def test_an_episode_planned_before_a_restart_raises_no_alarm_and_delays_nothing_after_it(tmp_path):
+    """Its plan knew of a group whose pairs differed; both are forgotten with the data."""
+    agent = MatrixRL(task(), drift="restart", seed=0, phi=np.eye(2)[[[0, 0], [1, 1]]])
+    told(agent, 150, 0.9, 1)
+    ahead = agent.plan_ahead()
+    assert "group" in agent.alarm or "features" in agent.alarm
+    while not agent.changes:
+        told(agent, 1, 0.0, 2 + agent.n_episodes)
+    assert agent.alarm is None
+    fresh = MatrixRL(task(), drift="restart", seed=0, phi=np.eye(2)[[[0, 0], [1, 1]]])
+    episode = agent.begin_episode(ahead)
+    for _ in range(3):
+        episode.observe(0, 0, 0.0, 0)
+    episode.end()
+    agent.save(tmp_path / "agent")
+    for one in (agent, MatrixRL.load(tmp_path / "agent")):
+        assert one.alarm is None
+        assert one.guarantee
+        assert one._queue.delay == fresh._queue.delay
+
+
 @pytest.mark.parametrize("drift", ["watch", "restart"])
 def test_a_saved_agent_goes_on_bit_for_bit(tmp_path, drift):
     """It is saved before the change, after it, and with an open episode that was begun before it."""

@@ -218,7 +218,8 @@ def test_rewards_with_a_range_for_each_pair_are_named_in_the_unit_of_the_user(gr
     state, action = change.pairs[0]
     least = 0.0 if grouped else low[state, action]
     assert change.what == ("mean reward above the least one" if grouped else "mean reward")
-    assert (change.before, change.after) == (pytest.approx(least + 0.02, abs=0.02), pytest.approx(least + 0.18, abs=0.04))
+    assert change.before == pytest.approx(least + 0.02, abs=0.02)
+    assert change.after == pytest.approx(least + 0.18, abs=0.04)
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -329,6 +329,22 @@ def test_a_saved_agent_goes_on_bit_for_bit(tmp_path, drift):
     assert agent.assumptions == again.assumptions
 
 
+def test_earnings_over_a_change_prove_nothing():
+    """Earlier episodes are compared with what policies earn now; since the restart the claim is whole again."""
+    agent = MatrixRL(task(), drift="restart", seed=0)
+    told(agent, 150, 0.9, 1)
+    assert agent.earnings([0, 0]).incumbent.guarantee
+    told(agent, 100, 0.1, 2)
+    assert agent.changes
+    since = agent.n_episodes - agent.bound().n_episodes
+    every, later = agent.earnings([0, 0]), agent.earnings([0, 0], since=since)
+    assert not every.best.guarantee
+    assert f"since={since}" in every.incumbent.guarantee.reason
+    assert later.best.guarantee
+    assert later.incumbent.guarantee
+    assert f"expected loss of the last {agent.bound().n_episodes} episodes" in str(every)
+
+
 def test_arrays_of_evidence_that_do_not_fit_are_refused():
     watch = ChangeEvidence(3, 4, 0.1)
     for n in range(20):

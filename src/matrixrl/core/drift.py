@@ -147,7 +147,7 @@ class ChangeEvidence:
 
     >>> found, pair, once = ChangeEvidence(1, 2, 0.05), np.array([0]), np.array([1.0])
     >>> [n for n in range(1, 60) if found.add(n, pair, np.array([n > 40]), once)]
-    [46]
+    [44]
     """
 
     def __init__(self, n_rows: int, n_outcomes: int, delta: float) -> None:

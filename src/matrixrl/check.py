@@ -30,6 +30,7 @@ LARGEST_SIZE = 10**6  # states, actions, stages, groups or outcomes
 LARGEST_COUNT = 10**9  # visits of a group
 LARGEST_NUMBER = Decimal(10) ** 12
 MOST_TERMS = 10**8  # of all sums over sizes of supports together
+MOST_SHOWN = 8  # first states that the report names
 MARGIN = Decimal("1e-20")
 TOP_SHARE, NO_BET_SHARE = Decimal(1) / 3, Decimal("0.1")  # the special bets of 9.2
 
@@ -624,13 +625,33 @@ class Checker:
             f"every bound follows: with probability {1 - self.delta} the policy earns at least {lower:.10g}, "
             f"{whose} {upper:.10g}",
             f"  policy        SHA-256 {acts}",
-            f"  start         {printable(words['start'])}",
+            f"  start         {self.start_words()}",
             f"  problem       {self.n:,} states, {self.n_actions:,} actions, {self.horizon:,} stages; "
             f"SHA-256 {printable(digests['problem'], 64)}",
             f"  data          {visits:,} visits; SHA-256 {printable(digests['data'], 64)}",
+            f"  parts         {self.shares_words()}",
+            "said by the file, and not checked:",
+            f"  start         {printable(words['start'])}",
             f"  about         {printable(words['about'])}",
             f"  assumptions   {printable(words['assumptions'], 2000)}",
         ]
+
+    def start_words(self) -> str:
+        """Return the start that the bounds are about, by numbers of states: words of the file may say another one."""
+        start = self.entries["start"]
+        if start is None:
+            n = ZERO if self.first_states is None else self.first_states[0]
+            return f"the distribution that {n:,} first states come from"
+        states, weights = start["states"], start["weights"]
+        if len(states) == 1:
+            return f"state {states[0]}"
+        shown = ", ".join(f"{s} ({float(w):.6g})" for s, w in list(zip(states, weights, strict=True))[:MOST_SHOWN])
+        return f"states {shown}{', …' * (len(states) > MOST_SHOWN)}; {len(states):,} states"
+
+    def shares_words(self) -> str:
+        """Return the parts of δ in words."""
+        given = {name: self.entries["shares"][name] for name in SHARES}
+        return ", ".join(f"{name} {float(share):.6g}" for name, share in given.items() if share) + " of delta"
 
 
 SHARES = {"optimal": 1, "all": 1, "reward": 2, "start": 1, "other": 1}

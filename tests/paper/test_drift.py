@@ -129,6 +129,23 @@ def test_false_alarms_are_rarer_than_delta():
     assert alarms <= 62
 
 
+@pytest.mark.parametrize("n", range(6, 40))
+def test_the_split_that_is_named_is_the_likeliest_one(n):
+    """Every split is compared with the sequence itself, also one that is kept no longer after this batch."""
+    batches = [np.zeros(5, dtype=np.int64)] * n + [np.ones(200, dtype=np.int64)]
+    watch = ChangeEvidence(1, 2, 0.05)
+    found = [watch.add(t, np.zeros(len(one), dtype=np.int64), one, np.ones(len(one))) for t, one in enumerate(batches)]
+    kept = [j for j in range(1, n + 1) if all(is_kept(j, m) for m in range(j + 1, n + 1))]
+    terms = [
+        math.log(weight(j)) + log_m(np.concatenate(batches[:j]), 2) + log_m(np.concatenate(batches[j:]), 2)
+        for j in kept
+    ]
+    [(row, data, since, before)] = found[-1]
+    split = kept[int(np.argmax(terms))]
+    assert (row, since, before.tolist()) == (0, split - 1, [5.0 * split, 0.0])
+    assert (data.total - before).sum() == 5.0 * (n - split) + 200.0
+
+
 # Agents
 
 
@@ -181,6 +198,28 @@ def test_a_learned_reward_that_changes_is_noticed():
     change = agent.changes[0]
     assert change.what == "mean reward"
     assert (change.before, change.after) == (pytest.approx(0.9, abs=0.1), pytest.approx(0.3, abs=0.25))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_rewards_with_a_range_for_each_pair_are_named_in_the_unit_of_the_user(grouped):
+    low = np.array([[0.0, 0.5], [0.2, 0.7]])
+    watched = Task(n_states=2, n_actions=2, horizon=3, start=0, reward_range=(low, low + 0.2))
+    phi = {"phi": np.full((2, 2, 1), 1.0)} if grouped else {}
+    agent, rng = MatrixRL(watched, drift="watch", seed=0, **phi), np.random.default_rng(1)
+    for n in range(240):
+        episode, state = agent.begin_episode(), 0
+        while not episode.is_finished:
+            action, following = rng.integers(2, size=2).tolist()
+            paid = low[state, action] + 0.2 * (rng.random() < (0.1 if n < 120 else 0.9))
+            episode.observe(state, action, float(paid), following)
+            state = following
+        episode.end()
+    change = agent.changes[0]
+    state, action = change.pairs[0]
+    least = 0.0 if grouped else low[state, action]
+    assert change.what == ("mean reward above the least one" if grouped else "mean reward")
+    assert change.before == pytest.approx(least + 0.02, abs=0.02)
+    assert change.after == pytest.approx(least + 0.18, abs=0.04)
 
 
 @pytest.mark.parametrize("learned", [False, True])
@@ -243,6 +282,27 @@ def test_episodes_planned_before_a_restart_are_recorded_and_not_learned_from(tmp
     assert agent.regret_certificate().n_episodes == 5
 
 
+def test_an_episode_planned_before_a_restart_raises_no_alarm_and_delays_nothing_after_it(tmp_path):
+    """Its plan knew of a group whose pairs differed; both are forgotten with the data."""
+    agent = MatrixRL(task(), drift="restart", seed=0, phi=np.eye(2)[[[0, 0], [1, 1]]])
+    told(agent, 150, 0.9, 1)
+    ahead = agent.plan_ahead()
+    assert "group" in agent.alarm or "features" in agent.alarm
+    while not agent.changes:
+        told(agent, 1, 0.0, 2 + agent.n_episodes)
+    assert agent.alarm is None
+    fresh = MatrixRL(task(), drift="restart", seed=0, phi=np.eye(2)[[[0, 0], [1, 1]]])
+    episode = agent.begin_episode(ahead)
+    for _ in range(3):
+        episode.observe(0, 0, 0.0, 0)
+    episode.end()
+    agent.save(tmp_path / "agent")
+    for one in (agent, MatrixRL.load(tmp_path / "agent")):
+        assert one.alarm is None
+        assert one.guarantee
+        assert one._queue.delay == fresh._queue.delay
+
+
 @pytest.mark.parametrize("drift", ["watch", "restart"])
 def test_a_saved_agent_goes_on_bit_for_bit(tmp_path, drift):
     """It is saved before the change, after it, and with an open episode that was begun before it."""
@@ -269,6 +329,22 @@ def test_a_saved_agent_goes_on_bit_for_bit(tmp_path, drift):
     assert agent.assumptions == again.assumptions
 
 
+def test_earnings_over_a_change_prove_nothing():
+    """Earlier episodes are compared with what policies earn now; since the restart the claim is whole again."""
+    agent = MatrixRL(task(), drift="restart", seed=0)
+    told(agent, 150, 0.9, 1)
+    assert agent.earnings([0, 0]).incumbent.guarantee
+    told(agent, 100, 0.1, 2)
+    assert agent.changes
+    since = agent.n_episodes - agent.bound().n_episodes
+    every, later = agent.earnings([0, 0]), agent.earnings([0, 0], since=since)
+    assert not every.best.guarantee
+    assert f"since={since}" in every.incumbent.guarantee.reason
+    assert later.best.guarantee
+    assert later.incumbent.guarantee
+    assert f"expected loss of the last {agent.bound().n_episodes} episodes" in str(every)
+
+
 def test_arrays_of_evidence_that_do_not_fit_are_refused():
     watch = ChangeEvidence(3, 4, 0.1)
     for n in range(20):
@@ -293,6 +369,21 @@ def test_a_change_within_a_log_is_found(tmp_path):
         assert "in the logs" in str(agent.changes[0])
         assert bool(agent.guarantee) == (drift == "restart")
     assert agent.algorithm.model.counts.totals().sum() == 0.0
+
+
+def test_a_log_after_a_restart_is_kept_as_long_as_nothing_changes(tmp_path):
+    """The alarm came at an episode of the same number: none was played in between."""
+    for name, parts in (("first", ((150, 0.9, 1), (60, 0.1, 2))), ("second", ((20, 0.1, 3),))):
+        other = MatrixRL(task(), seed=0)
+        for part in parts:
+            told(other, *part)
+        other.export(tmp_path / f"{name}.csv")
+    agent = MatrixRL(task(), drift="restart", seed=0)
+    agent.learn_from(tmp_path / "first.csv", verbose=False)
+    n, run = len(agent.changes), agent.algorithm.drift.run
+    agent.learn_from(tmp_path / "second.csv", verbose=False)
+    assert (len(agent.changes), agent.algorithm.drift.run) == (n, run)
+    assert agent.algorithm.model.counts.totals().sum() == 60.0
 
 
 def test_pairs_are_named_with_their_stage():

@@ -199,3 +199,20 @@ def test_logs_that_prove_nothing_are_refused():
     shop = KnownDynamics(lambda _s, _a, w: (w, 0.0), outcomes=12, n_states=12, n_actions=6, horizon=6)
     with pytest.raises(InvalidInput, match="unknown dynamics"):
         groups_from_log(log, shop)
+
+
+def test_groups_share_the_learned_part_of_rewards_and_its_width():
+    """States 0 and 1 differ by a known reward, state 2 by the width of its range: an agent takes all groups."""
+    rng, n = np.random.default_rng(0), 3000
+    low, width = np.array([[0.0], [0.5], [0.0]]), np.array([[0.2], [0.2], [0.1]])
+    task = Task(n_states=3, n_actions=1, horizon=1, start=[0.4, 0.3, 0.3], reward_range=(low, low + width))
+    state = rng.integers(3, size=n)
+    part = np.where(state == 2, 0.0, rng.random(n) < 0.5)
+    log = {"episode": range(n), "state": state, "action": [0] * n, "next_state": rng.integers(3, size=n)}
+    log["reward"] = low[state, 0] + width[state, 0] * part
+    found = groups_from_log(log, task)
+    assert found.table.ravel().tolist() == [0, 0, 1]
+    log["reward"] = low[state, 0]  # nothing but the width tells state 2 from others
+    found = groups_from_log(log, task)
+    assert found.table.ravel().tolist() == [0, 0, 1]
+    assert MatrixRL(task, phi=found.phi).learn_from(found.rest, verbose=False).certificates

@@ -242,6 +242,37 @@ def places(entries, so_far=()):
         yield from places(inner, [*so_far, key])
 
 
+def test_the_report_names_the_start_that_was_checked_and_not_the_one_that_is_said(tmp_path, capsys):
+    """A file whose start was moved to the best state claims more; it keeps the words of the declared start."""
+    path = tmp_path / "c.json"
+    plain = entries_of(agent().certificate(), path)
+    assert plain["start"] == {"states": [0], "weights": [1.0]}
+    problem, witnessed = plain["problem"], plain["witness"]
+    low, high = problem["reward_range"]
+    values = {"lower": witnessed["policy_lower"]["values"][0][3], "upper": witnessed["best"]["values"][0][3]}
+    for states, weights, words in (
+        ([3], [1.0], "state 3"),
+        ([3, 2], [1.0, 0.0], "states 3 (1), 2 (0); 2 states"),
+    ):
+        plain["start"] = {"states": states, "weights": weights}
+        for name, value in values.items():
+            claimed = low * problem["horizon"] + (high - low) * value
+            plain["claim"][name] = claimed + (1e-9 if name == "upper" else -1e-9)
+        rewrite(path, plain)
+        assert check.main([str(path)]) == 0
+        checked, _, said = capsys.readouterr().out.partition("said by the file, and not checked:")
+        assert f"start         {words}\n" in checked
+        assert "state 0" not in checked
+        assert "state 0, the declared start" in said
+
+
+def test_the_report_names_the_parts_of_delta(tmp_path, capsys):
+    path = tmp_path / "c.json"
+    agent().certificate().save(path)
+    assert check.main([str(path)]) == 0
+    assert "parts         optimal 0.0125, all 0.035, other 0.0025 of delta" in capsys.readouterr().out
+
+
 class TestTheFileAlone:
     def test_it_imports_the_standard_library_only(self):
         tree = ast.parse(Path(check.__file__).read_text(encoding="utf-8"))

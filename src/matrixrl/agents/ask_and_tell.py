@@ -236,6 +236,7 @@ def restart_if_due(self: Agent) -> None:
     before, self._ledger = self._ledger, CertificateLedger(self._algorithm)
     self._ledger.start_doubt, self._ledger.doubts = before.start_doubt, before.doubts
     self._gaps, self._overridden, self._passed = 0.0, 0, []
+    self._queue.delay = 0
     self._run_start, self._run_logged = self.n_episodes, self.n_logged_episodes
     certification.forget_plans(self)
 

@@ -118,8 +118,8 @@ def alarm(self: Agent) -> str | None:
 
 def first_alarm(self: Agent) -> int | None:
     """Return the number of the first episode, counted from 1, of those that count that raised an alarm, or None."""
-    since = np.flatnonzero(self._log.alarms[self._run_start :])
-    return self._run_start + int(since[0]) + 1 if len(since) else None
+    raised = np.setdiff1d(np.flatnonzero(self._log.alarms[self._run_start :]) + self._run_start, self._passed)
+    return int(raised[0]) + 1 if len(raised) else None
 
 
 def changes(self: Agent) -> tuple[Change, ...]:

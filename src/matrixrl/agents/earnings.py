@@ -157,7 +157,9 @@ class Earnings(Described):
         facts["cost of learning"] = _total(self.cost, self.best)
         if self.regret.total is not None:
             loss, chance = in_digits(self.regret.total), confidence(self.regret.delta)
-            facts["expected loss of all episodes"] = f"at most {loss} with probability {chance} (agent.bound())"
+            n = self.regret.n_episodes
+            which = "all" if n == self.first[-1] + self.n_episodes[-1] else f"the last {n:,}"
+            facts[f"expected loss of {which} episodes"] = f"at most {loss} with probability {chance} (agent.bound())"
         return facts | {"note": "gain and cost are of received returns, luck included"}
 
     def __str__(self) -> str:
@@ -219,7 +221,9 @@ def earnings(self: Agent, incumbent: Any = None, *, every: int = 1, since: int =
         raise ProtocolError("earnings needs episodes, and none was played; logged episodes do not count")
     start = index("since", since, size=len(returns), remedy="Episodes count from 0.")
     first = np.arange(start, len(returns), length)
-    found, doubt = None, Guarantee.unless(self._ledger.start_doubt)
+    changed = f"the problem changed before episode {self._run_start:,}, and earlier ones count; give since="
+    is_mixed = start < self._run_start
+    found, doubt = None, Guarantee.unless(self._ledger.start_doubt, f"{changed}{self._run_start}" if is_mixed else None)
     if incumbent is not None:
         [table] = read_tables(self, "earnings", incumbent=incumbent)
         found = certified(self, table)

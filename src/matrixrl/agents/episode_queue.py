@@ -118,7 +118,8 @@ class EpisodeQueue:
     def _learn(self, episode: OpenEpisode) -> Episode:
         """Learn from an episode that was ended."""
         data, agent = episode.data, self._agent
-        self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
+        if episode._planned_after >= agent._run_start:  # others are not learned from
+            self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
         every, given = episode._is_certifying or episode._given is not None, episode._given
         played = Finished(data.plan, data.steps(), data.off_plan, every, certificate=episode._certificate, given=given)
         record = ask_and_tell.learn_steps(agent, played, episode._planned_after)

@@ -323,7 +323,7 @@ def witness_of(self: Agent, table: IntArray, state: Any = None, parts: int = 1) 
         "optimal": of_delta.optimal * given,
         "all": of_delta.all_functions * given,
         "reward": of_delta.rewards * given,
-        "start": START_SHARE * claims.delta / parts if is_estimated else 0.0,
+        "start": START_SHARE * claims.run_delta / parts if is_estimated else 0.0,
     }
     used = shares["optimal"] + shares["all"] + 2.0 * shares["reward"] + shares["start"]
     shares["other"] = max(claims.delta - used, 0.0)

@@ -94,10 +94,13 @@ class Stretches:
         none = np.zeros(0, dtype=np.int64)
         return cls({}, 0, np.zeros(0), none, none, np.zeros((0, 0)), np.zeros(0))
 
-    def add(self, outcomes: IntArray, times: FloatArray, episode: int, n_outcomes: int) -> tuple[float, int]:
-        """Add a batch, and return the log evidence of a change and the place of its likeliest split, −1 if none.
+    def add(
+        self, outcomes: IntArray, times: FloatArray, episode: int, n_outcomes: int
+    ) -> tuple[float, tuple[int, FloatArray]]:
+        """Add a batch, and return the log evidence of a change, with the likeliest split and its counts.
 
-        The evidence is ln Σ_j w_j m(before j) m(after j) − Σ c ln(c/n).
+        The evidence is ln Σ_j w_j m(before j) m(after j) − Σ c ln(c/n). Of the split, episodes that had been learned
+        from and counts (d,) before it are returned; (0, zeros) if there is none.
         """
         columns = [self.columns.setdefault(one, len(self.columns)) for one in outcomes.tolist()]
         more = len(self.columns) - len(self.total)
@@ -108,12 +111,13 @@ class Stretches:
         self.n_batches += 1
         after = self.total - self.before
         log_m = log_marginals(np.concatenate([self.total[None], after]), n_outcomes)
-        terms, evidence, best = self.weights + log_m[1:], -math.inf, -1
+        terms, evidence, split = self.weights + log_m[1:], -math.inf, (0, np.zeros_like(self.total))
         if len(terms):
             best = int(terms.argmax())
+            split = int(self.episodes[best]), self.before[best].copy()  # which may be kept no longer
             evidence = float(np.logaddexp.reduce(terms) - xlogy(self.total, self.total / self.total.sum()).sum())
         self._split(episode, float(log_m[0]))
-        return evidence, best
+        return evidence, split
 
     def _split(self, episode: int, log_m: float) -> None:
         """Let a change begin after the last batch, and forget the splits that are kept no longer."""
@@ -143,7 +147,7 @@ class ChangeEvidence:
 
     >>> found, pair, once = ChangeEvidence(1, 2, 0.05), np.array([0]), np.array([1.0])
     >>> [n for n in range(1, 60) if found.add(n, pair, np.array([n > 40]), once)]
-    [46]
+    [44]
     """
 
     def __init__(self, n_rows: int, n_outcomes: int, delta: float) -> None:
@@ -158,8 +162,10 @@ class ChangeEvidence:
 
     def add(
         self, episode: int, rows: IntArray, outcomes: IntArray, times: FloatArray
-    ) -> list[tuple[int, Stretches, int]]:
-        """Add the observations of an episode, and return the rows whose law has changed, with the likeliest split.
+    ) -> list[tuple[int, Stretches, int, FloatArray]]:
+        """Add the observations of an episode, and return the rows whose law has changed.
+
+        Each comes with its counts, and with the episodes and the counts before the likeliest split.
 
         Args:
             episode: Number of episodes that were learned from, this one included.
@@ -176,9 +182,9 @@ class ChangeEvidence:
             row = int(of_codes[first])
             data = self.rows.setdefault(row, Stretches.empty())
             seen: IntArray = codes[first:stop] - row * self.n_outcomes
-            evidence, best = data.add(seen, sums[first:stop].astype(np.float64), episode, self.n_outcomes)
+            evidence, split = data.add(seen, sums[first:stop].astype(np.float64), episode, self.n_outcomes)
             if evidence >= self.threshold(row):
-                found.append((row, data, best))
+                found.append((row, data, *split))
                 self.times_found[row] = self.times_found.get(row, 0) + 1
                 del self.rows[row]
         return found

@@ -128,8 +128,11 @@ def _table(log: StepLog, problem: Problem) -> tuple[IntArray, int]:
     task = problem.finite_task
     actions = task.stages.inner(log.actions, log.stages)
     pairs, outcomes = log.states.astype(np.int64) * task.n_actions + actions, log.next_states.astype(np.int64)
+    bounds = None if task.knows_reward else task.reward_bounds
     if not task.knows_reward:
         unit = np.clip((log.rewards - task.reward_range[0]) / task.unit, 0.0, 1.0)
+        if bounds is not None:  # what pairs of a group share is the learned part
+            unit = bounds.parts(log.rewards, log.states, actions)
         outcomes = outcomes * (_REWARD_LEVELS + 1) + np.round(unit * _REWARD_LEVELS).astype(np.int64)
     seen, rows = np.unique(pairs, return_inverse=True)
     different, columns = np.unique(outcomes, return_inverse=True)
@@ -139,7 +142,12 @@ def _table(log: StepLog, problem: Problem) -> tuple[IntArray, int]:
     np.add.at(counts, (rows, columns), 1.0)
     size = task.n_states * task.n_actions
     codes = size + np.arange(size)  # of pairs of which nothing is known
-    codes[seen] = _clusters(counts)
+    widths = np.zeros(len(seen))  # of ranges of rewards, equal for the pairs of a group
+    if bounds is not None:
+        widths = (bounds.high - bounds.low).ravel()[seen].round(9)
+    for width in np.unique(widths):
+        of_width = np.flatnonzero(widths == width)
+        codes[seen[of_width]] = seen[of_width[0]] + 2 * size + _clusters(counts[of_width]) * size
     places = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(places[1]))  # numbered as they first appear
     return order[places[2]].reshape(task.n_states, task.n_actions), len(seen)

@@ -537,7 +537,8 @@ class UCMatrixRL(FiniteAlgorithm):
         """Take back what `learned` returned."""
         if self.drift is not None:
             self.drift.load_state_dict(arrays)
-            self._begin_run()
+            if self.drift.run > 1:
+                self._begin_run()  # with the part of δ of that run
         self.model.load_state_dict(arrays)
         self._rewards.load_state_dict(arrays)
         if self._tuned_model is not None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan
 from matrixrl.core.backup import ValueBounds, averages, policy_bounds
+from matrixrl.core.models import CountModel
 from matrixrl.errors import InvalidInput
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
@@ -25,6 +26,10 @@ __all__ = ["INCUMBENT", "OWN", "PART", "Account", "ConservativePlan", "LossBudge
 INCUMBENT, PART, OWN = range(3)
 """What an episode plays: the incumbent, the agent's own policy from some stage on, or from the first stage on."""
 
+_NO_INCUMBENT = "the environment reported that an action of the incumbent is not allowed"
+_NO_PLAN = (
+    "the environment reported allowed actions after episodes whose bounds were about others; declare them (allowed=…)"
+)
 _MOST_TRIED = 32  # policies of each replica whose bounds are computed again as data come in
 
 
@@ -328,12 +333,21 @@ class LossBudget:
         return least
 
     def use_masks(self) -> None:
-        """Let new plans be compared again; the promise is withdrawn if an action of the incumbent is not allowed."""
-        frame = self._algorithm.frame
+        """Let new plans be compared again.
+
+        The promise is withdrawn if an action of the incumbent is not allowed, or if a bound may have been about an
+        action that is not: what the episode played in its place may have lost anything.
+        """
+        frame, account = self._algorithm.frame, self.account
         if not frame.permits(self.incumbent):
-            self.forbidden = "the environment reported that an action of the incumbent is not allowed"
+            self.forbidden = _NO_INCUMBENT
             self.incumbent = frame.permitted(self.incumbent)
-        self.account = self.account._replace(offer=None)
+        kept = [one for of_replica in account.tried for one in of_replica]
+        was_dropped = sum(one.begun for one in kept) < account.kinds[:, PART:].sum()
+        is_ball = not isinstance(self._algorithm.model, CountModel)  # whose radius was for other actions
+        if was_dropped or (is_ball and account.kinds.any()) or not all(frame.permits(one.table) for one in kept):
+            self.forbidden = self.forbidden or _NO_PLAN
+        self.account = account._replace(offer=None)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the account as named arrays, for saving."""
@@ -346,6 +360,7 @@ class LossBudget:
             "loss_lower": np.array([one.lower for _, one in rows], dtype=np.float64),
             "loss_begun": np.array([one.begun for _, one in rows], dtype=np.int64),
             "loss_finished": np.array([one.finished for _, one in rows], dtype=np.int64),
+            "loss_forbidden": np.array([self.forbidden is not None, self.forbidden == _NO_PLAN]),
             "loss_settled": account.settled,
             "loss_learned": account.learned,
             "loss_kinds": account.kinds,
@@ -382,6 +397,8 @@ class LossBudget:
         tried: list[list[Tried]] = [[] for _ in range(n)]
         for table, b, lower, begun, finished in zip(*(own[name] for name in names), strict=True):
             tried[b].append(Tried(table.copy(), float(lower), int(begun), int(finished)))
+        if own["forbidden"].any():
+            self.forbidden = _NO_PLAN if own["forbidden"].all() else _NO_INCUMBENT
         offer = None
         if offered == {n}:
             parts = (own[f"offer_{name}"].copy() for name in ("plans", "policy", "part", "lower", "has_part"))

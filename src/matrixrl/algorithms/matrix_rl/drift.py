@@ -14,7 +14,7 @@ from matrixrl.core.drift import NAMES, ChangeEvidence
 from matrixrl.core.models import CountModel, OutcomeModel
 from matrixrl.errors import InvalidInput
 from matrixrl.features import LatentPsi
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.problems import Problem
@@ -33,7 +33,8 @@ class Change:
     When it happened and by how much are estimates.
 
     Attributes:
-        what: "transition probabilities", "probabilities of outcomes" (of known dynamics) or "mean reward".
+        what: "transition probabilities", "probabilities of outcomes" (of known dynamics), "mean reward", or "mean
+            reward above the least one" of pairs that have different ranges of rewards.
         pairs: States and actions that share what has changed, as users name them.
         since: Number of episodes that had been played before the change, estimated; 0 for one in a log.
         noticed: Number of episodes that had been played when it was noticed.
@@ -114,13 +115,12 @@ class DriftWatch:
         observed = [(rows, outcomes, weights)]
         if self._learns_reward:
             observed.append((rows, np.rint(_LEVELS * rewards).astype(np.int64), weights))
+        n_before = len(self.found)
         for kind, (evidence, steps) in enumerate(zip(self._evidence, observed, strict=True)):
-            for row, data, best in evidence.add(episode, *steps):
-                before = data.before[best]
+            for row, data, since, before in evidence.add(episode, *steps):
                 outcomes_of = np.array(list(data.columns), dtype=np.int64)
-                since = int(data.episodes[best])
                 self.found.append(_Found(kind, row, since, episode, outcomes_of, before, data.total - before))
-        self.is_due = self.is_due or (self.restarts and bool(self.found) and self.found[-1].noticed == episode)
+        self.is_due = self.is_due or (self.restarts and len(self.found) > n_before)
 
     def restart(self) -> None:
         """Begin the next run, without data."""
@@ -146,8 +146,8 @@ class DriftWatch:
         before: dict[Any, float] | float
         after: dict[Any, float] | float
         if _KINDS[found.kind] == "rewards":
-            what, task = "mean reward", self._problem.finite_task
-            paid = task.reward_range[0] + task.unit * found.outcomes / _LEVELS
+            what, least, width = self._range(found.row)
+            paid = least + width * found.outcomes / _LEVELS
             before, after = (float(paid @ part / part.sum()) for part in (found.before, found.after))
             by = f"{before:.4g} → {after:.4g}"
         else:
@@ -186,15 +186,31 @@ class DriftWatch:
             return "the end" if outcome == problem.finite_task.end_state else outcome
         return problem.states.decode(outcome)
 
+    def _range(self, row: int) -> tuple[str, float, float]:
+        """Return what is learned of the rewards of a group, in words, with its smallest value and its width."""
+        task = self._problem.finite_task
+        if task.reward_bounds is None:
+            return "mean reward", task.reward_range[0], task.unit
+        low, high = (side[self._own(row).T] for side in task.reward_bounds)
+        width = float((high - low).max(initial=0.0))
+        if np.ptp(low) > 0.0:
+            return "mean reward above the least one", 0.0, width
+        return "mean reward", float(low[0]), width
+
+    def _own(self, row: int) -> BoolArray:
+        """Return the allowed pairs of a group: (A, S)."""
+        problem, task = self._problem, self._problem.finite_task
+        is_own: BoolArray = self._groups == row
+        if problem.allowed_by_action is not None:
+            is_own = is_own & problem.allowed_by_action
+        if task.end_state is not None:
+            is_own[:, task.end_state] = False
+        return is_own
+
     def _pairs(self, row: int) -> tuple[tuple[tuple[Any, Any], ...], str]:
         """Return the allowed pairs of a group as users name them, and in words."""
         problem, task = self._problem, self._problem.finite_task
-        is_own = self._groups == row
-        if problem.allowed_by_action is not None:
-            is_own &= problem.allowed_by_action
-        if task.end_state is not None:
-            is_own[:, task.end_state] = False
-        at = np.argwhere(is_own.T)
+        at = np.argwhere(self._own(row).T)
         decode = (lambda s: s) if problem.states is None else problem.states.decode
         pairs = tuple((decode(s), problem.env_action(a)) for s, a in at.tolist())
         each = []

@@ -163,6 +163,17 @@ def test_repr_has_what_was_given_and_str_what_was_learned(tmp_path):
         loaded.get_params()
 
 
+@pytest.mark.parametrize("budget", [2, "5%", "2.50 %"])
+@pytest.mark.parametrize(
+    "incumbent", [[1] * 4, np.ones((8, 4), dtype=np.int64), (1, 1, 1, 1)], ids=["S", "HS", "tuple"]
+)
+def test_an_agent_with_an_incumbent_is_cloned_by_scikit_learn(incumbent, budget):
+    settings = {"n_states": 4, "horizon": 8}
+    one = MatrixRL("river-swim", env_settings=settings, seed=0, incumbent=incumbent, loss_budget=budget)
+    again = clone(one)
+    np.testing.assert_array_equal(one.learn(n_episodes=5).returns, again.learn(n_episodes=5).returns)
+
+
 @pytest.mark.parametrize("name", BASELINES)
 def test_algorithms_are_cloned_by_scikit_learn(name):
     one = make_algorithm(name)

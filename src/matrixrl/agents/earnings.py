@@ -134,7 +134,9 @@ class Earnings(Described):
         if self.regret.total is not None:
             loss, chance = in_digits(self.regret.total), confidence(self.regret.delta)
             facts["expected loss of all episodes"] = f"at most {loss} with probability {chance} (agent.bound())"
-        return facts | {"note": "gain and cost are of received returns, luck included"}
+        facts["note"] = "gain and cost are of received returns, luck included"
+        reasons = [one.guarantee.reason for one in (self.best, self.incumbent) if one is not None]
+        return facts | ({"not proven": "; ".join(dict.fromkeys(filter(None, reasons)))} if any(reasons) else {})
 
     def __str__(self) -> str:
         lines = [self._words(), *(f"{name}: {value}" for name, value in self._facts().items()), ""]
@@ -247,4 +249,4 @@ def _total(table: FloatArray, policy: PolicyCertificate) -> str:
 def _claimed(policy: PolicyCertificate) -> str:
     if policy.guarantee:
         return f"with probability {confidence(policy.delta)}"
-    return f"not proven ({policy.guarantee.reason})"
+    return "(not proven)"

@@ -119,7 +119,7 @@ def test_a_part_has_a_lower_bound_that_is_that_of_two_policies():
     agent = MatrixRL(chain(), incumbent=[0] * 4, loss_budget=1.0, switch_growth=0.0, seed=0)
     agent.learn(60)
     algorithm, rule = agent.algorithm, agent.algorithm.loss_budget
-    belief = algorithm.certifier._bounds()
+    belief = algorithm.certifier.bounds()
     ceiling = algorithm._greedy(belief).values
     own = algorithm._greedy(belief).policy
     apart, _ = rule._differences(belief, own, ceiling)

@@ -57,9 +57,9 @@ def plays_in_batches(problem: Problem) -> bool:
     return problem.kind == "finite" and problem.mdp is not None
 
 
-def refuse_drift(unstarted: Startable) -> None:
+def refuse_drift(algorithm: Startable) -> None:
     """Refuse to look for changes in simulations, whose problem never changes."""
-    chosen = getattr(getattr(unstarted, "settings", None), "drift", "off")
+    chosen = getattr(getattr(algorithm, "settings", None), "drift", "off")
     if chosen != "off":
         remedy = "Leave it out, or use an agent: MatrixRL(…, drift=…).learn(…)."
         fail("drift", "must be 'off' in simulations of many seeds, where nothing changes", repr(chosen), remedy)
@@ -119,9 +119,9 @@ class Simulation:
         if self._later and window is not None:
             fail("seeds", "must be one where P is not known and a window is given", n, "Play one after the other.")
         self.seeds = self.seeds[: n - len(self._later)]
-        refuse_drift(unstarted)
         self.algorithm: Algorithm = unstarted.start(problem, self.seeds, n_episodes=self.total)
         self.problem = self.algorithm.problem
+        refuse_drift(self.algorithm)
         if certify and not self.algorithm.claims.certifies:
             rule = f"must be left out for {self.algorithm.name}, which has no certificates"
             fail("certify", rule, True, "Certify matrix-rl.")

@@ -73,6 +73,8 @@ def atomic_write(path: str | os.PathLike[str], fill: Callable[[Path], Result], *
         CheckpointError: The file cannot be written.
     """
     target = Path(path)
+    if not target.name:
+        raise CheckpointError(f"cannot write {target}: Is a directory")
     temporary = target.with_name(f".{secrets.token_hex(4)}-{target.name}")
     try:
         if parents:

@@ -72,6 +72,8 @@ class _Estimated:
             raise ProtocolError("this certificate cannot be saved: its bounds come from returns, not from counts")
         if witness is None or isinstance(witness, str):
             reason = witness or "it was loaded, or was not made by an agent on numbered states"
+            if isinstance(self, Comparison):
+                reason = "the file is about one policy; save agent.certify(policy) of each"
             raise ProtocolError(f"this {type(self).__name__} cannot be saved with what proves it: {reason}")
         upper_of = "best" if isinstance(self, Certificate) else "policy"
         found: tuple[float, float] = witness.write(target, about=self.about, start=self.start, upper_of=upper_of)
@@ -424,14 +426,10 @@ class LossBound:
         return self.n_incumbent + self.n_part + self.n_own
 
     def __repr__(self) -> str:
-        amount = "lost nothing"
-        if self.upper:
-            words = "lost at most" if self.upper > 0.0 else "gained at least"
-            amount = f"{words} {in_digits(abs(self.upper))}"
         what = (
-            f"{self.n_episodes:,} episodes {amount} against the incumbent, of {in_digits(self.allowed)} allowed; "
-            f"{self.n_incumbent:,} played the incumbent, {self.n_part:,} a part of the agent's policy, "
-            f"{self.n_own:,} all of it"
+            f"{self.n_episodes:,} episode{'s' * (self.n_episodes != 1)} {self._amount()} against the incumbent (the "
+            f"budget is {in_digits(self.allowed)}); {self.n_incumbent:,} played the incumbent, {self.n_part:,} a part "
+            f"of the agent's policy, {self.n_own:,} all of it"
         )
         if not self.guarantee:
             return f"<LossBound: not proven: {what} ({printable(self.guarantee.reason)})>"
@@ -439,14 +437,20 @@ class LossBound:
 
     def _repr_html_(self) -> str:
         rows: dict[str, object] = {
-            "lost against the incumbent": f"at most {in_digits(self.upper)}",
-            "allowed": in_digits(self.allowed),
+            "against the incumbent": self._amount(),
+            "budget": in_digits(self.allowed),
             "episodes of the incumbent": f"{self.n_incumbent:,}",
             "of a part of the agent's policy": f"{self.n_part:,}",
             "of all of it": f"{self.n_own:,}",
             **_claim(self.delta, self.guarantee),
         }
         return html_table("LossBound", rows)
+
+    def _amount(self) -> str:
+        """Return what was lost or gained, in words."""
+        if self.upper == 0.0:
+            return "lost nothing"
+        return f"{'lost at most' if self.upper > 0.0 else 'gained at least'} {in_digits(abs(self.upper))}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all entries by name."""

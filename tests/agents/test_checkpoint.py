@@ -130,6 +130,8 @@ def test_saving_is_atomic_and_never_silent(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
     with pytest.raises(CheckpointError, match="cannot write"):
         agent.save(tmp_path / "missing" / "a.npz")
+    with pytest.raises(CheckpointError, match="cannot write"):
+        agent.certificate().save(".")
 
 
 @pytest.fixture

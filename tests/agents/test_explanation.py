@@ -143,6 +143,17 @@ class TestActions:
         assert (found.purpose, found.action) == ("given", usual[2, 1])
         assert "the open episode" in str(found)
 
+    def test_an_incumbent_that_is_played_for_want_of_budget_is_given(self):
+        made = agent(2, incumbent=[0, 0, 0, 0], loss_budget=0.0)
+        found = made.explain(1, 2)
+        assert (found.purpose, found.action) == ("given", 0)
+        assert "the loss budget does not pay for more" in str(found)
+        made.begin_episode()
+        assert made.explain(1, 2).purpose == "given"
+
+    def test_an_own_plan_that_the_budget_pays_for_is_not_given(self):
+        assert agent(2, incumbent=[1, 1, 1, 1], loss_budget=1e6).explain(1, 2).purpose != "given"
+
     def test_nothing_changes(self):
         one, other = agent(), agent()
         one.explain(0)
@@ -178,5 +189,5 @@ def test_names_are_those_of_the_problem():
     task = matrixrl.Task(np.zeros((2, 2)), 3, states=["low", "high"], actions=["wait", "order"], start="low")
     found = MatrixRL(task, seed=0).explain("low", 1)
     assert {one.action for one in found.actions} == {"wait", "order"}
-    assert str(found).startswith("state low, stage 1: wait")
+    assert str(found).startswith("state low, stage 1: action wait")
     assert found.to_frame().columns.tolist() == ["action", "estimate", "lower", "upper", "visits"]

@@ -91,7 +91,7 @@ def test_every_setting_is_a_declared_parameter(kind, options, settings):
     hidden = {"doubling", *(["planner", "drift"] if kind is KernelMatrixRL else [])}
     known = {name for one in settings for name in one.names()} - hidden
     assert declared == known | set(ProblemOptions.__annotations__) | (own - {"algorithm"})
-    assert len(explicit) <= 18
+    assert len(explicit) <= 20
 
 
 def test_the_settings_of_every_algorithm_are_declared():
@@ -161,6 +161,17 @@ def test_repr_has_what_was_given_and_str_what_was_learned(tmp_path):
     assert repr(loaded) == str(loaded)
     with pytest.raises(ProtocolError, match="get_params needs an agent"):
         loaded.get_params()
+
+
+@pytest.mark.parametrize("budget", [2, "5%", "2.50 %"])
+@pytest.mark.parametrize(
+    "incumbent", [[1] * 4, np.ones((8, 4), dtype=np.int64), (1, 1, 1, 1)], ids=["S", "HS", "tuple"]
+)
+def test_an_agent_with_an_incumbent_is_cloned_by_scikit_learn(incumbent, budget):
+    settings = {"n_states": 4, "horizon": 8}
+    one = MatrixRL("river-swim", env_settings=settings, seed=0, incumbent=incumbent, loss_budget=budget)
+    again = clone(one)
+    np.testing.assert_array_equal(one.learn(n_episodes=5).returns, again.learn(n_episodes=5).returns)
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -169,3 +169,8 @@ def test_a_dictionary_that_is_too_deep_is_refused():
         deep = [deep]
     with pytest.raises(SpecError, match="spec must contain plain numbers and text only"):
         read_spec({"name": "x", "settings": deep})
+
+
+def test_a_search_for_changes_is_refused_before_anything_is_played(tmp_path):
+    text = HEAD.replace('"psrl"', '"matrix-rl"') + 'settings = { drift = "watch" }\n'
+    assert "agent 1, settings, drift: drift must be 'off' in simulations" in refused(tmp_path, text)

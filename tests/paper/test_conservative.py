@@ -9,8 +9,10 @@ from scipy.stats import poisson
 
 from matrixrl import FiniteMDP, InvalidInput, KnownDynamics, MatrixRL, ProtocolError, Task, evaluate, run_seeds, solve
 from matrixrl.algorithms.matrix_rl.conservative import INCUMBENT, OWN, PART
+from matrixrl.certificates import LossBound
 from matrixrl.play.player import why_not_compiled
 from matrixrl.problems import tabular
+from matrixrl.records import Guarantee
 from tolerances import ALGEBRA
 
 
@@ -114,6 +116,13 @@ def test_the_rule_and_its_account(n_open, budget):
     found = agent.loss_bound()
     assert found.n_episodes == n_rounds * n_open == len(history)
     assert (found.n_incumbent, found.n_own) == tuple(sum(one[1] == kind for one in history) for kind in (0, 2))
+
+
+def test_a_gain_is_not_called_a_loss():
+    words = {upper: repr(LossBound(upper, 5.0, 1, 0, 0, 0.05, Guarantee(True, ""))) for upper in (-3.0, 0.0, 2.0)}
+    assert "1 episode gained at least 3 against the incumbent (the budget is 5)" in words[-3.0]
+    assert "1 episode lost nothing" in words[0.0]
+    assert "1 episode lost at most 2" in words[2.0]
 
 
 def test_a_part_has_a_lower_bound_that_is_that_of_two_policies():

@@ -296,6 +296,7 @@ def test_states_that_differ_in_what_is_known_of_their_rewards_count_apart():
         (np.full((S, A), 2.0), np.ones((S, A))),
         (np.ones((S, A)), np.ones((S, A))),
         (np.full((S, A), np.nan), 1.0),
+        (0.0, np.full((S, A), np.inf)),
         (np.ones(S), 2.0),
     ],
 )

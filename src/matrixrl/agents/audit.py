@@ -349,7 +349,7 @@ def _pairs(agent: Agent, safest: Policy, seen: StepLog) -> tuple[AuditedPair, ..
     total = widths.sum()
     order = np.argsort(-widths, axis=None, kind="stable")[: int((widths > _LEAST_SHARE * total).sum())]
     return tuple(
-        AuditedPair(problem.shown_state(s), problem.actions.decode(a), int(visits[s, a]), float(widths[a, s] / total))
+        AuditedPair(problem.own_state(s), problem.actions.decode(a), int(visits[s, a]), float(widths[a, s] / total))
         for a, s in (np.unravel_index(place, widths.shape) for place in order.tolist())
     )
 

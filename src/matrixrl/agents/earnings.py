@@ -160,7 +160,9 @@ class Earnings(Described):
             n = self.regret.n_episodes
             which = "all" if n == self.first[-1] + self.n_episodes[-1] else f"the last {n:,}"
             facts[f"expected loss of {which} episodes"] = f"at most {loss} with probability {chance} (agent.bound())"
-        return facts | {"note": "gain and cost are of received returns, luck included"}
+        facts["note"] = "gain and cost are of received returns, luck included"
+        reasons = [one.guarantee.reason for one in (self.best, self.incumbent) if one is not None]
+        return facts | ({"not proven": "; ".join(dict.fromkeys(filter(None, reasons)))} if any(reasons) else {})
 
     def __str__(self) -> str:
         lines = [self._words(), *(f"{name}: {value}" for name, value in self._facts().items()), ""]
@@ -294,4 +296,4 @@ def _total(table: FloatArray, policy: PolicyCertificate) -> str:
 def _claimed(policy: PolicyCertificate) -> str:
     if policy.guarantee:
         return f"with probability {confidence(policy.delta)}"
-    return f"not proven ({policy.guarantee.reason})"
+    return "(not proven)"

@@ -13,6 +13,7 @@ from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.finite import permitted
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan
 from matrixrl.algorithms.matrix_rl.certifier import MatrixRLCertifier
+from matrixrl.algorithms.matrix_rl.conservative import OWN, ConservativePlan, LossBudget
 from matrixrl.checks import index
 from matrixrl.core.likelihood.bounds import LikelihoodBounds
 from matrixrl.core.likelihood.outcomes import OutcomeBounds
@@ -139,7 +140,8 @@ class Explanation:
         elif self.pairs and self.estimate is not None:
             named = "; ".join(f"{_name(one)} ({_weight(one)})" for one in self.pairs[:_SHOWN])
             above = in_digits(self.upper - self.estimate)
-            lines.append(f"the upper bound {in_digits(self.upper)} is {above} above the estimate of its plan: {named}")
+            worth = f"the optimistic plan, estimated {in_digits(self.estimate)}"
+            lines.append(f"the upper bound {in_digits(self.upper)} is that of {worth}; {above} are unknown: {named}")
         return "\n".join(lines)
 
     def _reason(self) -> str:
@@ -162,8 +164,10 @@ class Explanation:
 
 
 def _known(one: ActionView) -> str:
-    bounds = f"{in_digits(one.lower)} to {in_digits(one.upper)}"
-    return f"estimated {in_digits(one.estimate)}, {bounds}{_tried(one.visits)}"
+    numbers = one.estimate, one.lower, one.upper
+    slack = TIE * max(map(abs, numbers))  # rounding errors of 0 are shown as 0
+    estimate, lower, upper = (in_digits(x if abs(x) > slack else 0.0) for x in numbers)
+    return f"estimated {estimate}, {lower} to {upper}{_tried(one.visits)}"
 
 
 def _name(one: UnknownPair) -> str:
@@ -208,7 +212,7 @@ def explain(self: Agent, state: Any, stage: int = 0) -> Explanation:
     certification.heed_masks(self)
     s = int(problem.state("state", state))
     h = index("stage", stage, size=problem.task.horizon, remedy="Stages count from 0.")
-    plan, words, is_given = _plan_of(self)
+    plan, words, is_given = _plan_of(self, h)
     certifier, task = algorithm.certifier, algorithm.task
     inner = int(algorithm.policy_table(permitted(algorithm, plan))[0][h, s])
     lower, upper = certifier.bound_actions()
@@ -237,11 +241,12 @@ def explain(self: Agent, state: Any, stage: int = 0) -> Explanation:
         pairs = _pairs(self, widths * task.unit, visits)
         worth = top - float(widths.sum()) * task.unit
     claim = certification.certificate_claim(self, False, named=True)
-    shown = problem.states.decode(s) if problem.states is not None and s < problem.n_observed else s
-    return Explanation(shown, h, problem.actions.decode(own), purpose, words, views, top, worth, pairs, claim)
+    return Explanation(
+        problem.own_state(s), h, problem.actions.decode(own), purpose, words, views, top, worth, pairs, claim
+    )
 
 
-def _plan_of(self: Agent) -> tuple[Any, str, bool]:
+def _plan_of(self: Agent, stage: int) -> tuple[Any, str, bool]:
     """Return the plan that is played now, what it is in words, and whether it was given."""
     is_given, which = False, "the next episode"
     if self._queue.n_open == 1:
@@ -250,8 +255,13 @@ def _plan_of(self: Agent) -> tuple[Any, str, bool]:
     else:
         plan = certification.advised_plan(self)
     kind = "certifying" if self._algorithm.certifier.purpose == "certificate" else ""
+    rule = getattr(self._algorithm, "loss_budget", None)
     if isinstance(plan, BudgetPlan):
         kind = "tuned, within the optimism budget" if plan.is_tuned[0] else "optimistic"
+    if isinstance(plan, ConservativePlan) and isinstance(rule, LossBudget) and plan.kind[0] != OWN:
+        is_incumbent = bool((plan.policy[0, stage] == rule.incumbent[0, stage]).all())
+        is_given |= is_incumbent
+        kind = "the incumbent, as the loss budget does not pay for more" if is_incumbent else kind
     return plan, f"the plan of {which}{f', {kind}' * bool(kind)}", is_given
 
 
@@ -264,10 +274,9 @@ def _pairs(self: Agent, widths: FloatArray, visits: IntArray | None) -> tuple[Un
         a, s = divmod(int(code), of_own.shape[1])
         if of_own[a, s] <= TIE * max(total, 1.0):
             break
-        shown = problem.states.decode(s) if problem.states is not None and s < problem.n_observed else s
         n = None if visits is None else int(visits[s, a])
         width = float(of_own[a, s])
-        found.append(UnknownPair(shown, problem.actions.decode(a), n, width, width / total))
+        found.append(UnknownPair(problem.own_state(s), problem.actions.decode(a), n, width, width / total))
     return tuple(found)
 
 

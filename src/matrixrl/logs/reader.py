@@ -236,7 +236,7 @@ def _choose_columns(source: LogTable, given: Any, problem: Problem) -> Columns:
     for role in _NEEDED:
         if role not in found:
             rule = f"must have a column for the {role}"
-            remedy = f"Name it: columns={{{role!r}: …}}."
+            remedy = f"Name it: columns={{{role!r}: …}}, or on the command line --column {role.replace(' ', '_')}=…."
             fail(source.name, rule, f"the columns {_listed(source.columns)}", remedy)
     _refuse_unclear(source, named, found)
     used = [column for names in found.values() for column in names]
@@ -315,5 +315,5 @@ def _refuse_unclear(source: LogTable, named: Mapping[str, Any], found: Mapping[s
 
 
 def _listed(columns: list[str]) -> str:
-    words = ", ".join(repr(column) for column in columns[:20])
+    words = ", ".join(repr(column) for column in columns[:20]) or "(none)"
     return shown(columns) if len(words) > 300 else words + (", …" if len(columns) > 20 else "")

@@ -58,6 +58,8 @@ class KernelOptions(BallOptions, total=False):
         ties: As in `MatrixRL`.
         explore_for: As in `MatrixRL`.
         optimism_budget: As in `MatrixRL`.
+        incumbent: As in `MatrixRL`; for numbered states.
+        loss_budget: As in `MatrixRL`; for numbered states.
     """
 
     k_psi: Any
@@ -70,6 +72,8 @@ class KernelOptions(BallOptions, total=False):
     ties: str | None
     explore_for: str | None
     optimism_budget: float | None
+    incumbent: Any
+    loss_budget: float | str | None
 
 
 class RunOptions(KernelOptions, total=False):

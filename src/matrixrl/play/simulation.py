@@ -32,7 +32,7 @@ from matrixrl.records import Bounds, FloatArray, IntArray
 from matrixrl.settings import Settings
 from matrixrl.threads import limited_threads
 
-__all__ = ["Simulation", "plays_in_batches", "run_seeds"]
+__all__ = ["Simulation", "plays_in_batches", "refuse_drift", "run_seeds"]
 
 _NUMBERS_PER_EPISODE = 14  # of a simulation and its result, in numbers of 8 bytes
 _PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
@@ -55,6 +55,14 @@ def _checked_seeds(seeds: Any) -> list[int]:
 def plays_in_batches(problem: Problem) -> bool:
     """Say whether many seeds of a problem are simulated side by side: where P is known and states are numbers."""
     return problem.kind == "finite" and problem.mdp is not None
+
+
+def refuse_drift(algorithm: Startable) -> None:
+    """Refuse to look for changes in simulations, whose problem never changes."""
+    chosen = getattr(getattr(algorithm, "settings", None), "drift", "off")
+    if chosen != "off":
+        remedy = "Leave it out, or use an agent: MatrixRL(…, drift=…).learn(…)."
+        fail("drift", "must be 'off' in simulations of many seeds, where nothing changes", repr(chosen), remedy)
 
 
 class Simulation:
@@ -113,9 +121,7 @@ class Simulation:
         self.seeds = self.seeds[: n - len(self._later)]
         self.algorithm: Algorithm = unstarted.start(problem, self.seeds, n_episodes=self.total)
         self.problem = self.algorithm.problem
-        if getattr(self.algorithm.settings, "drift", "off") != "off":
-            remedy = "Leave it out, or use an agent: MatrixRL(…, drift=…).learn(…)."
-            fail("drift", "must be 'off' in run_seeds, where nothing changes", self.algorithm.settings.drift, remedy)
+        refuse_drift(self.algorithm)
         if certify and not self.algorithm.claims.certifies:
             rule = f"must be left out for {self.algorithm.name}, which has no certificates"
             fail("certify", rule, True, "Certify matrix-rl.")

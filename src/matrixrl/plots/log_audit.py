@@ -51,19 +51,22 @@ def log_audit(audit: Any) -> Axes:
         left.barh(place, high - low, left=low, height=0.45, color=REFERENCE if place == 0 else COLOURS[0], alpha=0.55)
         if estimate is not None:
             left.plot(estimate, place, marker="|", markersize=14, markeredgewidth=2.0, color=COLOURS[1])
-    left.axvline(audit.optimum, color="black", linewidth=0.9, linestyle=":")
+    left.axvline(audit.optimum, color="black", linewidth=0.9, linestyle=":", label="no policy earns more")
+    left.legend(fontsize=8.5, loc="lower left", bbox_to_anchor=(0.0, 1.0), framealpha=0.0, borderpad=0.0)
     left.set_yticks(range(len(rows)), [_short(name) for name, _, _ in rows])
     left.invert_yaxis()
     left.set_xlabel("value of an episode: bounds, and estimate")
-    left.set_title("proven" if audit.guarantee else "not proven", fontsize=10)
+    left.set_title("proven" if audit.guarantee else "not proven", fontsize=10, loc="right")
     right.barh(range(len(pairs)), [100.0 * one.share for one in pairs], height=0.6, color=COLOURS[0])
-    right.set_yticks(range(len(pairs)), [_short(f"{one.state}, {one.action}  ({one.visits:,})") for one in pairs])
+    right.set_yticks(range(len(pairs)), [_short(f"{one.action} in {one.state}  ({one.visits:,})") for one in pairs])
     right.invert_yaxis()
-    right.set_xlabel("% of the width of `safest`")
-    right.set_title("state, action (visits)", fontsize=10)
+    right.set_xlabel("% of the width of safest")
+    right.set_title("action in state (visits)", fontsize=10)
     for axes in (left, right):
         axes.use_sticky_edges = False
+        axes.margins(x=0.04)
         add_grid(axes, "x")
+    right.set_xlim(left=0.0)
     figure.suptitle(_short(audit.verdict, 90), fontsize=10)
     return left  # type: ignore[no-any-return]
 

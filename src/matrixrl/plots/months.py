@@ -100,9 +100,9 @@ def draw_months(found: Months, path: Path) -> None:
     right.plot(months, found.estimate.mean(axis=0), "o", color=COLOURS[0], markersize=4, label="estimated by the agent")
     for value, name, colour, _ in lines:
         right.axhline(value, color=colour, linestyle="--", linewidth=1.5, label=name)
-    k, sayings = len(months) // 2, ("the learned orders earn at least this", "no orders earn more than this")
+    x, sayings = 0.35 * last, ("the learned orders earn at least this", "no orders earn more than this")
     for said, edge, side in zip(sayings, edges, (-1, 1), strict=True):
-        point, place = (float(at[k + 1]), float(edge[k + 1])), "bottom" if side > 0 else "top"
+        point, place = (x, float(np.interp(x, at, edge))), "bottom" if side > 0 else "top"
         right.annotate(said, point, (0, 6 * side), textcoords="offset points", color=COLOURS[0], va=place, fontsize=9)
     right.set_title("what is known about them at the time (mean of the seeds)", fontsize=10)
     right.legend(fontsize=8.5, loc="upper right", framealpha=0.9)

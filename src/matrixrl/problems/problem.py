@@ -232,11 +232,14 @@ class Problem:
         first, stop = self.task.choices[stage].tolist()
         return index(name, value, first=first, size=stop - first, remedy="It is damaged.")
 
-    def shown_state(self, state: Any) -> str:
-        """Return a state of a finite problem as it is observed, for messages."""
+    def own_state(self, state: Any) -> Any:
+        """Return a state of a finite problem as it is observed; an end state has its number."""
         number = int(state)
-        is_observed = self.states is not None and number < self.states.size
-        return shown_element(self.states.decode(number) if is_observed else number)  # type: ignore[union-attr]
+        return self.states.decode(number) if self.states is not None and number < self.states.size else number
+
+    def shown_state(self, state: Any) -> str:
+        """Return `own_state` for messages."""
+        return shown_element(self.own_state(state))
 
     def place(self, state: Any, stage: Any) -> str:
         """Return a state, and its stage where laws depend on it, in words."""

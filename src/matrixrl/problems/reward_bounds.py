@@ -29,7 +29,10 @@ def range_tables(value: Any) -> tuple[FloatArray, FloatArray] | None:
 def overall_range(tables: tuple[FloatArray, FloatArray]) -> tuple[float, float]:
     """Return the smallest and the largest number of both tables; others than numbers are refused with their pairs."""
     finite = np.concatenate([side[np.isfinite(side)] for side in tables])
-    if not finite.size or finite.min() == finite.max():
+    for side, table in zip(("low", "high"), tables, strict=True):
+        if not np.isfinite(table).any():
+            fail("reward_range", "must be finite", f"no finite number in {side}", _REMEDY)
+    if finite.min() == finite.max():
         rule = "must leave something to learn: a low that is less than high for some pair"
         fail("reward_range", rule, "none", "Give reward=… if all rewards are known.")
     return float(finite.min()), float(finite.max())

@@ -15,7 +15,7 @@ from matrixrl.algorithms.registry import known_reward, split_features
 from matrixrl.checks import fail
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
-from matrixrl.play.simulation import plays_in_batches
+from matrixrl.play.simulation import plays_in_batches, refuse_drift
 from matrixrl.problems import Problem
 from matrixrl.references import is_reference
 from matrixrl.settings import Settings
@@ -249,6 +249,7 @@ def _resolved(
     unstarted: Startable, settings: dict[str, Any], episodes: int, problem: Problem
 ) -> tuple[dict[str, Any], bool]:
     """Check that an agent can play a problem; return its resolved settings and whether it has certificates."""
+    refuse_drift(unstarted)
     algorithm = unstarted.form_for(problem, episodes)
     planned = getattr(algorithm.settings, "n_episodes", None)
     if planned is not None and planned < episodes:

@@ -189,7 +189,8 @@ class UCMatrixRL(FiniteAlgorithm):
         if self.settings.drift != "off":
             if self.n_replicas > 1 or not isinstance(self.model, CountModel):
                 received = f"{self.settings.drift!r} with {self.n_replicas} seeds and {type(self.model).__name__}"
-                fail("drift", "must be 'off' but for one seed and a likelihood set", received, "Leave it out.")
+                rule = "must be 'off' in simulations, and without a likelihood set"
+                fail("drift", rule, received, "Leave it out, or use an agent: MatrixRL(…, drift=…).learn(…).")
             restarts = self.settings.drift == "restart"
             self.drift = DriftWatch(self.problem, self.model, delta=self.claims.delta, restarts=restarts)
             if restarts:

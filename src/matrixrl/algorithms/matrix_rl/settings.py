@@ -89,7 +89,8 @@ def _incumbent(name: str, value: Any) -> Any:
         rule = "must be a Policy, a function of observation and stage, or whole numbers of shape (S,) or (H, S)"
         received = shown(value) if not isinstance(value, np.ndarray) else f"{array.dtype} of shape {array.shape}"
         fail(name, rule, received, "Actions in tables count from 0; an incumbent does not act at random.")
-    return array.tolist()
+    is_plain = isinstance(value, list) and all(type(one) is int for one in np.array(value, dtype=object).ravel())
+    return value if is_plain else array.tolist()  # what was given stays the same object, as scikit-learn's clone wants
 
 
 def _loss_budget(name: str, value: Any) -> float | str:
@@ -99,7 +100,8 @@ def _loss_budget(name: str, value: Any) -> float | str:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value)
         if found is None or not 0.0 < float(found[1]) < 100.0:
             fail(name, "must be a number, or a text with a share between 0 and 100 %", repr(value), remedy)
-        return f"{float(found[1]):g} %"
+        words = f"{float(found[1]):g} %"
+        return value if value == words else words  # the same object, as scikit-learn's clone wants
     return number(name, value, low=0.0, remedy=remedy)
 
 

@@ -15,6 +15,7 @@ from matrixrl.pages.server import open_socket, run_server
 from matrixrl_serve.access import list_tokens
 from matrixrl_serve.http.app import make_app
 from matrixrl_serve.log import EventLog
+from matrixrl_serve.log.database import log_file
 from matrixrl_serve.log.postgres import is_address
 from matrixrl_serve.problem import ProblemFile
 from matrixrl_serve.service import Service
@@ -66,35 +67,35 @@ def serve(
     choice("--role", role, ROLES)
     if role == "learner":
         return _learn(problem, data, announce)
-    with ending_in_order(), _opened(problem, data, role) as service:
-        if not _is_own(host):
-            _check_tokens(service.log, host)
+    with open_socket(port, host) as listener, ending_in_order(), _opened(problem, data, role, host) as service:
         if service.problem.file.time_out is None:
             logger.warning("%s", _NO_TIME_OUT)
         elif service.problem.file.default_reward is None:
             logger.warning("%s", _NO_DEFAULT)
-        with open_socket(port, host) as listener:
-            app = make_app(service, hosts=[*allow_hosts, host])
-            if announce is not None:
-                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
-            run_server(
-                app,
-                listener,
-                log_level="warning",
-                http="httptools",
-                ws="none",
-                proxy_headers=False,  # who sends a request is known by its token, not by its address
-                timeout_graceful_shutdown=_GRACE,
-                timeout_keep_alive=60,
-                limit_concurrency=_MOST_CONNECTIONS,
-            )
+        app = make_app(service, hosts=[*allow_hosts, host])
+        if announce is not None:
+            announce(f"serving at http://{host}:{listener.getsockname()[1]}")
+        run_server(
+            app,
+            listener,
+            log_level="warning",
+            http="httptools",
+            ws="none",
+            proxy_headers=False,  # who sends a request is known by its token, not by its address
+            timeout_graceful_shutdown=_GRACE,
+            timeout_keep_alive=60,
+            limit_concurrency=_MOST_CONNECTIONS,
+        )
 
 
-def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service:
-    """Return the service of a directory or a database."""
+def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str, host: str) -> Service:
+    """Return the service of a directory or a database, unless others could reach it without a token."""
+    if not is_address(data):
+        _check_role(role)
+    if not _is_own(host):
+        _check_tokens(data, host)
     if is_address(data):
         return SharedService(problem, str(data), learning=role == "all")
-    _check_role(role)
     return Service(problem, data)
 
 
@@ -125,7 +126,11 @@ def _is_own(host: str) -> bool:
         return False
 
 
-def _check_tokens(log: EventLog, host: str) -> None:
-    if not any(token.revoked_at is None for token in list_tokens(log)):
-        rule = "must be 127.0.0.1 as long as there is no token: others could reach it"
-        fail("--host", rule, host, "Create one: matrixrl serve token create DIR NAME --scope ask …")
+def _check_tokens(data: str | os.PathLike[str], host: str) -> None:
+    path = log_file(data)
+    if path is None or path.is_file():
+        with contextlib.closing(EventLog(data, create=False)) as log:
+            if any(token.revoked_at is None for token in list_tokens(log)):
+                return
+    rule = "must be 127.0.0.1 as long as there is no token: others could reach it"
+    fail("--host", rule, host, "Start it without --host, and then: matrixrl serve token create DIR NAME --scope ask …")

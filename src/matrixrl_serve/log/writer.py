@@ -176,12 +176,14 @@ class Writer:
             with failing(self._log.data):
                 self._come_up()
                 with appending(self.connection, self._clock) as self._now:
+                    self._check_place()
                     self._read_news()
                     group = self._next_group()  # with what came in while others had their transaction
                     self._latest = transaction
                     outcomes = [self._carry_out(work) for work, _ in group]
                     if self._taken:
                         insert(self.connection, self._taken)
+                self._check_place()  # what nobody will find is not acknowledged
         except MatrixRLError as error:
             self._fail(error, group, transaction)
         except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
@@ -210,10 +212,16 @@ class Writer:
         """Connect, and read what would take long, before anybody waits for us."""
         if self._connection is None:
             self._connection = self._log.engine.connect()
+            if self._log.file is not None:
+                self._log.file.connected()
         if self._stale:
             self._start_again()
         if time.monotonic() - self._last_commit > _LATE:
             self._follow(list(self._log.news(self._head)))
+
+    def _check_place(self) -> None:
+        if self._log.file is not None:
+            self._log.file.check()
 
     def _start_again(self) -> None:
         """Read the log again; everything that was acknowledged must be in it."""

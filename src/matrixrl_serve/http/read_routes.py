@@ -126,7 +126,7 @@ def reading_routes(service: Service, context: RouteContext) -> APIRouter:
 
     @router.get("/health", summary="Whether the service takes requests, and whether its learner runs; needs no token.")
     async def health() -> JSONResponse:
-        broken = service.writer.error is not None
+        broken = service.writer.is_stalled
         found = {"status": "broken" if broken else "ok", "learner": "stopped" if service.failure else "ok"}
         return JSONResponse({**found, "version": __version__}, status_code=503 if broken else 200)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Head", "Reader", "Writer"]
 
 _MOST = 500  # requests in one transaction, as all other processes wait for its end
+_STALLED = 4.0  # seconds after which a transaction counts as one that the log does not take
 _LATE = 2.0  # seconds since the last transaction after which news may be too many to read them while others wait
 
 _Request = tuple[Callable[[], Any], Future[Any]]
@@ -70,6 +71,7 @@ class Writer:
         self._connection: sa.Connection | None = None
         self._now = 0.0  # of this transaction
         self._last_commit = time.monotonic()
+        self._began: float | None = None  # the transaction that is under way
         self._taken: list[Event] = []  # of this transaction
         self._stale = False
         self._latest = _transaction()
@@ -100,6 +102,12 @@ class Writer:
     def latest(self) -> Future[None]:
         """The present or last transaction: once it is over, everything that memory shows is durable."""
         return self._latest
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the last transaction failed, or the present one takes so long that it probably will."""
+        began = self._began
+        return self.error is not None or (began is not None and time.monotonic() - began > _STALLED)
 
     @property
     def durable(self) -> int:
@@ -165,7 +173,9 @@ class Writer:
                     self._news.wait()
                 if not self._waiting:
                     return
+            self._began = time.monotonic()
             self._transact()
+            self._began = None
 
     def _transact(self) -> None:
         group: list[_Request] | None = None

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Sequence
 
 from matrixrl.checks import choice, fail
@@ -21,7 +22,7 @@ from matrixrl_serve.problem import ProblemFile
 from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedLearner, SharedService
 
-__all__ = ["ROLES", "serve"]
+__all__ = ["ROLES", "end_unread", "serve"]
 
 ROLES = ("all", "web", "learner")
 """What a process does."""
@@ -36,6 +37,7 @@ _NO_DEFAULT = (
     "abandoned, and what is proven ends with it; add default_reward if a time-out is an outcome of its own"
 )
 _MOST_CONNECTIONS = 1000
+_UNREAD = 20.0  # seconds that a client may leave what was sent to it unread
 _GRACE = 5  # seconds that open requests have at the end
 
 
@@ -72,6 +74,7 @@ def serve(
             logger.warning("%s", _NO_TIME_OUT)
         elif service.problem.file.default_reward is None:
             logger.warning("%s", _NO_DEFAULT)
+        end_unread(listener)
         app = make_app(service, hosts=[*allow_hosts, host])
         if announce is not None:
             announce(f"serving at http://{host}:{listener.getsockname()[1]}")
@@ -86,6 +89,12 @@ def serve(
             timeout_keep_alive=60,
             limit_concurrency=_MOST_CONNECTIONS,
         )
+
+
+def end_unread(listener: socket.socket) -> None:
+    """Let the system end connections whose clients do not read, where it can; otherwise a proxy must."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections have it from the socket that accepts them
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _UNREAD))
 
 
 def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str, host: str) -> Service:

@@ -137,7 +137,7 @@ def test_a_logged_incumbent_takes_its_share_of_delta_from_the_learner(tmp_path):
         ("states = [nan, 1]\nactions = 1\nhorizon = 2", "states must be made of finite"),
         ("states = 2\nactions = 1\nhorizon = 2\nstart = 2020-01-01", "start must be made of finite"),
         ("states = 10000000\nactions = 2\nhorizon = 2", "states times actions must be at most 5,000,000"),
-        ("states = 2\nactions = 1\nhorizon = 2\ngroups = \"a\\u0000.csv\"", "cannot read"),
+        ('states = 2\nactions = 1\nhorizon = 2\ngroups = "a\\u0000.csv"', "cannot read"),
     ],
 )
 def test_what_is_wrong_is_named(text, words, tmp_path):

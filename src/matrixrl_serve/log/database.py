@@ -70,7 +70,7 @@ class LogFile:
 def _identity(path: Path) -> tuple[tuple[int, int] | None, int]:
     """Return device and number of a file, and its size; None and 0 without one."""
     try:
-        found = os.stat(path)
+        found = path.stat()
     except OSError:
         return None, 0
     return (found.st_dev, found.st_ino), found.st_size

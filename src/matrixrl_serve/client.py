@@ -191,7 +191,8 @@ class InProcess(httpx.BaseTransport):
         body = request.read()
         own = httpx.Request(request.method, request.url, headers=request.headers, content=body)
         answer = await self._inner.handle_async_request(own)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
+        content = b"".join([part async for part in answer.aiter_raw()])  # compressed as its headers say
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
 
     def close(self) -> None:
         """End the application and its thread."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import stat
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -155,3 +157,24 @@ def test_a_start_that_is_refused_leaves_nothing_behind(tmp_path):
     folder.mkdir()
     EventLog(folder).close()
     assert "holds no service" in str(run("check", folder).exception)
+
+
+def _open_files(folder):
+    """Return the files below a directory that this process has open."""
+    places = (os.path.realpath(path) for path in Path("/proc/self/fd").iterdir())
+    return [place for place in places if place.startswith(str(folder))]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
+def test_nothing_stays_open(tmp_path):
+    with Service(shop(), tmp_path, learning=False) as service:
+        play(direct(service), np.random.default_rng(0))
+        with pytest.raises(StoreError, match="in use|being written"):
+            Service(None, tmp_path, learning=False)
+    replay(tmp_path)
+    with pytest.raises(StoreError, match="another problem"):
+        Service(shop(horizon=4), tmp_path, learning=False)
+    (tmp_path / "log.db").write_bytes(b"no database" * 100)
+    with pytest.raises(StoreError, match="cannot be used"):
+        EventLog(tmp_path)
+    assert not _open_files(tmp_path)

@@ -30,6 +30,10 @@ def replace_by_older(folder, older):
     (folder / "new").replace(folder / "log.db")
 
 
+def replace_by_copy(folder, _):
+    replace_by_older(folder, folder / "log.db")  # as large as before: only another file
+
+
 def overwrite_by_older(folder, older):
     shutil.copyfile(older, folder / "log.db")
 
@@ -42,7 +46,7 @@ def delete_wal(folder, _):
     (folder / "log.db-wal").unlink()
 
 
-@pytest.mark.parametrize("harm", [delete, replace_by_older, overwrite_by_older, move, delete_wal])
+@pytest.mark.parametrize("harm", [delete, replace_by_older, replace_by_copy, overwrite_by_older, move, delete_wal])
 def test_nothing_is_acknowledged_once_the_file_is_not_in_its_place(harm, tmp_path):
     folder = tmp_path / "data"
     with Service(shop(), folder, learning=False) as service:

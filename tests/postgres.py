@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -71,6 +72,21 @@ class Server:
     def restart(self, mode="immediate"):
         self._run("pg_ctl", "-D", self._data, "-w", "-m", mode, "-l", self._data / "server.log", "restart")
 
+    @contextmanager
+    def stalled(self):
+        """Stop all processes of the server in the block; the machine goes on acknowledging packets."""
+        main = int((self._data / "postmaster.pid").read_text().split()[0])
+        os.kill(main, signal.SIGSTOP)  # first, so that it starts no others
+        own = [main, *_children(main)]
+        try:
+            for one in own[1:]:
+                os.kill(one, signal.SIGSTOP)
+            yield
+        finally:
+            for one in own:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGCONT)
+
     def new_database(self):
         """Create an empty database, and return its address."""
         self._n_databases += 1
@@ -110,6 +126,16 @@ class Server:
             stderr=subprocess.DEVNULL,
             **self._as(),
         )
+
+
+def _children(parent):
+    """Return the numbers of the processes that a process started, on Linux."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(path.parent.name))
+    return found
 
 
 @contextmanager

@@ -30,21 +30,20 @@ class FolderLock:
 
     def __init__(self, folder: Path, name: str, remedy: str) -> None:
         self._folder = _locked_folder(folder, remedy)
+        self._connection: sqlite3.Connection | None = None
         try:
             self._connection = sqlite3.connect(folder / name, timeout=0.0, isolation_level=None)
             self._connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
-            self._unlock_folder()
+            self.release()
             if "locked" in str(error):
                 raise _in_use(folder, remedy) from error
             raise StoreError(f"cannot write to {folder}: {error}") from error
 
     def release(self) -> None:
         """Release the lock."""
-        self._connection.close()
-        self._unlock_folder()
-
-    def _unlock_folder(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
         if self._folder is not None:
             os.close(self._folder)
             self._folder = None

@@ -10,6 +10,7 @@ import numpy as np
 from matrixrl.archive import atomic_write
 from matrixrl.checks import choice
 from matrixrl.extras import require_packages
+from matrixrl.spaces import cell_text
 from matrixrl_lab.store import COLUMNS, Store
 
 __all__ = ["FORMATS", "export"]
@@ -23,7 +24,8 @@ def export(store: Store, path: Path, form: str) -> int:
     Args:
         store: Store, opened for reading.
         path: File to write; an existing file is replaced.
-        form: csv or parquet. Numbers are exact in both; a series that an agent does not have is empty.
+        form: csv or parquet. Numbers are exact in both; a series that an agent does not have is empty. In CSV a name
+            that a spreadsheet program would compute is written after an apostrophe.
     """
     choice("--format", form, FORMATS)
     require_packages(["pyarrow"], extra="lab", purpose="an export")
@@ -45,7 +47,9 @@ def _write(store: Store, path: Path, form: str) -> int:
             if not row.episodes:
                 continue
             cell, n = store.experiment.cells[row.cell], row.episodes
-            table = {"env": [cell.env_id] * n, "agent": [cell.agent_id] * n, "seed": np.full(n, row.seed)}
+            names = cell.env_id, cell.agent_id
+            env, agent = names if form == "parquet" else map(cell_text, names)
+            table = {"env": [env] * n, "agent": [agent] * n, "seed": np.full(n, row.seed)}
             table["episode"] = np.arange(1, n + 1)
             for name in COLUMNS:
                 series = store.read(row.cell, name, [row.seed], as_measured=True)[0]

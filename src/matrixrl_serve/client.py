@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from contextlib import ExitStack
@@ -11,12 +12,14 @@ from urllib.parse import quote
 import httpx
 from anyio.from_thread import start_blocking_portal
 
+from matrixrl.checks import fail, shown
 from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
 from matrixrl_serve.decisions.answers import ActionBounds, Answer, Closed, Opened, Recorded
 from matrixrl_serve.errors import Conflict, Denied, NotFound, ServiceError, TooMany
 
 __all__ = ["Client", "ClientEpisode", "InProcess"]
 
+_JSON = {"Content-Type": "application/json"}
 _RETRIED = (429, 502, 503, 504)  # statuses after which a request is sent again; a proxy gives some of them
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts; each pause is twice the one before
 
@@ -82,7 +85,7 @@ class Client:
 
     def episode(self, name: str) -> dict[str, Any]:
         """Return an episode, open or over, with its steps."""
-        found: dict[str, Any] = self.get(f"/v1/episodes/{name}")
+        found: dict[str, Any] = self.get(f"/v1/episodes/{quote(name, safe='')}")
         return found
 
     def certificate(self) -> dict[str, Any]:
@@ -96,13 +99,14 @@ class Client:
 
     def post(self, path: str, body: dict[str, Any], key: str | None = None) -> Any:
         """Send a request that changes something, with a random idempotency key if none is given."""
-        return self._send("POST", path, body, {"Idempotency-Key": key or secrets.token_hex(12)})
+        return self._send("POST", path, body, {"Idempotency-Key": key or secrets.token_hex(12), **_JSON})
 
     def _send(self, method: str, path: str, body: dict[str, Any] | None, headers: dict[str, str]) -> Any:
         """Send a request until it is answered, and return the answer as plain data."""
+        content = None if body is None else json.dumps(body, default=_plain).encode()
         for attempt in range(self._retries + 1):
             try:
-                response = self._http.request(method, path, json=body, headers=headers)
+                response = self._http.request(method, path, content=content, headers=headers)
             except httpx.TransportError as error:
                 if attempt == self._retries:
                     raise StoreError(f"the service cannot be reached: {error}") from error
@@ -187,11 +191,19 @@ class InProcess(httpx.BaseTransport):
         body = request.read()
         own = httpx.Request(request.method, request.url, headers=request.headers, content=body)
         answer = await self._inner.handle_async_request(own)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
+        content = b"".join([part async for part in answer.aiter_raw()])  # compressed as its headers say
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
 
     def close(self) -> None:
         """End the application and its thread."""
         self._stack.close()
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or an array of NumPy as plain data."""
+    if not hasattr(value, "tolist"):
+        fail("the request", "must be made of numbers, text, lists and dictionaries", shown(value), "Convert it.")
+    return value.tolist()
 
 
 def _result(response: httpx.Response) -> Any:

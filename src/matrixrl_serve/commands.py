@@ -44,6 +44,12 @@ class _ServeGroup(TyperGroup):
             args = [_RUN, *args]
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the commands, and what the default one takes."""
+        super().format_help(ctx, formatter)
+        run = self.commands[_RUN]
+        run.format_help(run.context_class(run, info_name=_RUN, parent=ctx), formatter)
+
 
 app = typer.Typer()
 serve_app = typer.Typer(
@@ -118,6 +124,8 @@ def check_command(folder: DirArgument) -> None:
     """Verify the digest of every event of a log."""
     with _log(folder) as log:
         found = log.check()
+        if not found.n_events:
+            raise MatrixRLError(f"{log.data} holds no service: its log is empty")
     typer.echo(f"{found.n_events:,} events are whole; digest of the last one {found.digest}")
 
 

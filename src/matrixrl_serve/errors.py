@@ -40,7 +40,7 @@ class Denied(ServiceError):
 
 
 class TooMany(ServiceError):
-    """More dashboards are open than the service allows."""
+    """More dashboards are open, or more exports under way, than the service allows."""
 
     status = 429
 

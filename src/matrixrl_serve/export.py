@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from matrixrl.errors import ProtocolError
+from matrixrl.errors import ProtocolError, StoreError
 from matrixrl.logs import StepLog, write_log
 from matrixrl.problems import Problem
 from matrixrl_serve.learner.outcomes import default_reward, filled_in
@@ -18,15 +18,16 @@ from matrixrl_serve.projection import Projection, Told
 __all__ = ["export"]
 
 
-def export(log: EventLog, problem: ServedProblem, path: str) -> int:
+def export(log: EventLog, problem: ServedProblem, path: str, is_stopping: Callable[[], bool]) -> int:
     """Write all steps that a learner may learn from, and return their number.
 
     Args:
         log: The log.
         problem: Its problem.
         path: As in `Agent.export`.
+        is_stopping: Function that says whether nobody waits for it any more.
     """
-    episodes = list(_episodes(log, problem))
+    episodes = list(_episodes(log, problem, is_stopping))
     if not episodes:
         raise ProtocolError("nothing can be exported before an episode is over")
     rows = [told for steps in episodes for told in steps]
@@ -46,10 +47,12 @@ def export(log: EventLog, problem: ServedProblem, path: str) -> int:
     return seen.n_steps
 
 
-def _episodes(log: EventLog, problem: ServedProblem) -> Iterator[list[Told]]:
+def _episodes(log: EventLog, problem: ServedProblem, is_stopping: Callable[[], bool]) -> Iterator[list[Told]]:
     """Yield the outcomes of each episode that is over and was not abandoned; a time-out ends an episode."""
     projection = Projection(problem.file.mode)
     for event in log.read():
+        if is_stopping():
+            raise StoreError("the service ends; send the request again later")
         closed = projection.apply(event)
         if closed is None or closed.closed == "abandoned" or not closed.steps:
             continue

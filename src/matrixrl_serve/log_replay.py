@@ -45,6 +45,7 @@ def replay(data: str | os.PathLike[str]) -> Replayed:
     """
     log = EventLog(data, create=False)
     try:
+        log.check()
         found = problem_of(log)
         if found is None:
             raise StoreError(f"{log.data} holds no service")

@@ -24,14 +24,17 @@ from matrixrl_serve.learner.loop import LearnerLoop
 from matrixrl_serve.learner.process import LearnerProcess
 from matrixrl_serve.learner.restore import CheckpointStore, restored_projection
 from matrixrl_serve.log import Draft, Event, EventLog, Head, Writer
+from matrixrl_serve.log.database import FILE
 from matrixrl_serve.problem import ProblemFile, ServedProblem
 
-__all__ = ["Service", "agreed", "problem_of"]
+__all__ = ["VERIFIED", "Service", "agreed", "problem_of"]
 
 Answer = TypeVar("Answer")
 _LOCK = "owner.db"
 _PATIENCE = 10.0  # seconds that a request that changes nothing waits for the log
 _PAUSE = 0.2  # seconds between two attempts to publish a plan
+VERIFIED = 20_000
+"""Number of events at the end of a log whose digests every start verifies."""
 
 
 class Service:
@@ -75,8 +78,10 @@ class Service:
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         folder = Path(data)
+        if not (folder / FILE).is_file():
+            _check_new(problem, folder)  # before anything is created
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from error
         self._lock = FolderLock(folder, _LOCK, "only one process can serve it")
@@ -119,6 +124,7 @@ class Service:
     ) -> None:
         """Read the log, and start the thread that decides requests."""
         self._checkpoints = checkpoints
+        self.log.check(VERIFIED)
         projection = restored_projection(self.log, checkpoints, self.problem)
         head = projection.seq, projection.digest
         self.writer = Writer(self.log, head, clock=clock, on_commit=self._announce)
@@ -176,8 +182,10 @@ class Service:
 
     def maintain(self, access: Access) -> None:
         """Let overdue episodes time out, and take notice of new and revoked tokens."""
-        access.refresh()  # first: a token that was revoked ends, whatever becomes of the log
-        self.run(lambda: self._maintain(access))
+        try:
+            access.refresh()  # first: a token that was revoked ends, whatever becomes of the log
+        finally:
+            self.run(lambda: self._maintain(access))  # which notes an error of the log for /health
 
     def _maintain(self, access: Access) -> None:
         self.decisions.sweep()
@@ -203,14 +211,16 @@ class Service:
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
         self._closing.set()  # the learner must not wait for a log that takes nothing
-        if self._process is not None:
-            self._process.close()
-        elif self.writer.error is None:
-            self.loop.catch_up()
-            self.loop.save()
-        self.writer.close()
-        self.log.close()
-        self._lock.release()
+        try:
+            if self._process is not None:
+                self._process.close()
+            elif self.writer.error is None:
+                self.loop.catch_up()
+                self.loop.save()
+        finally:
+            self.writer.close()
+            self.log.close()
+            self._lock.release()
 
     def _publish(self, publication: Publication, drafts: Sequence[Draft]) -> int:
         """Publish a plan, which waits until the log can be written."""
@@ -235,9 +245,20 @@ def problem_of(log: EventLog) -> ProblemFile | None:
     rows = log.page(limit=1)
     if not rows:
         return None
-    if rows[0].kind != "created":
-        raise StoreError(f"the log in {log.data} is damaged: it does not begin with its problem")
-    return ProblemFile.model_validate(rows[0].body["problem"])
+    try:
+        if rows[0].kind == "created":
+            return ProblemFile.model_validate(rows[0].body["problem"])
+    except (LookupError, TypeError, ValueError, RecursionError):
+        pass
+    raise StoreError(f"the log in {log.data} is damaged: it does not begin with its problem")
+
+
+def _check_new(given: ProblemFile | None, place: str | os.PathLike[str]) -> ProblemFile:
+    """Return the problem of a new service, or refuse it before anything is written."""
+    if given is None:
+        raise StoreError(f"{place} holds no service; give a problem file")
+    ServedProblem(given).agent()
+    return given
 
 
 def agreed(given: ProblemFile | None, log: EventLog) -> ProblemFile:
@@ -248,9 +269,7 @@ def agreed(given: ProblemFile | None, log: EventLog) -> ProblemFile:
     """
     known = problem_of(log)
     if known is None:
-        if given is None:
-            raise StoreError(f"{log.data} holds no service; give a problem file")
-        ServedProblem(given).agent()  # refuse it before anything is written
+        given = _check_new(given, log.data)
         body: dict[str, Any] = {"problem": given.model_dump(), "digest": given.digest, "library": __version__}
         log.begin(Draft("created", "local", body))
         known = problem_of(log)

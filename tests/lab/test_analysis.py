@@ -161,6 +161,17 @@ def test_exports_hold_every_number_exactly(folder, tmp_path):
     assert none["lower"] is None
 
 
+def test_names_in_csv_are_no_formulas(tmp_path):
+    text = SMALL.replace('name = "psrl"', 'name = "psrl"\nid = "=1+1"')
+    finished(tmp_path / "run", text, episodes=2)
+    with Store.open_to_read(tmp_path / "run") as store:
+        for form in ("csv", "parquet"):
+            export(store, tmp_path / f"all.{form}", form)
+    with (tmp_path / "all.csv").open() as file:
+        assert {row["agent"] for row in csv.DictReader(file)} >= {"'=1+1", "random"}
+    assert "=1+1" in parquet.read_table(tmp_path / "all.parquet")["agent"].to_pylist()
+
+
 def test_exports_are_refused_or_whole(folder, tmp_path):
     with Store.open_to_read(folder) as store:
         with pytest.raises(UnknownName, match="--format must be one of csv, parquet"):

@@ -61,10 +61,10 @@ def serving(folder, *arguments, problem=None):
         end(process)
 
 
-def end(process, how=signal.SIGINT):
+def end(process, how=signal.SIGINT, within=30):
     """Send a signal to a process, and wait for its end."""
     process.send_signal(how)
-    process.wait(30)
+    process.wait(within)
     process.stdout.close()
     process.stderr.close()
 

@@ -78,3 +78,22 @@ def test_a_service_that_cannot_be_reached_is_an_error(service):
 
     with Client(transport=httpx.MockTransport(refuse), retries=1) as client, pytest.raises(StoreError, match="reached"):
         client.open()
+
+
+def test_numbers_of_numpy_are_sent_as_numbers(service):
+    with Client(app=make_app(service)) as client:
+        episode = client.open()
+        answer = episode.ask(np.int64(0), allowed=["order"], step=np.int32(0))
+        assert answer.action == "order"
+        told = episode.tell(np.float32(0.5), next_state=np.array(1), terminated=np.bool_(True))
+        assert told.ended
+        assert client.episode(episode.name)["steps"][0]["reward"] == 0.5
+        with pytest.raises(InvalidInput, match="must be made of numbers"):
+            client.open().ask(object())
+
+
+def test_a_name_stays_one_part_of_the_address(service):
+    with Client(app=make_app(service)) as client:
+        for name in ("../events?limit=1", "a/b", "..#", "%2e%2e/mode"):
+            with pytest.raises(NotFound):
+                client.episode(name)

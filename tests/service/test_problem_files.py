@@ -127,7 +127,17 @@ def test_a_logged_incumbent_takes_its_share_of_delta_from_the_learner(tmp_path):
         ("states = 1\nactions = 1\nhorizon = 2\nreward_range = [1.0, 0.0]", "reward_range must have low < high"),
         ("states = 2\nactions = 1\nhorizon = 2\ngroups = 'none.csv'", "cannot read"),
         ("states = 2\nactions = 1\nhorizon = 2\nseed = -1", "seed must be at least 0; got -1"),
-        ("states = 2\nactions = 1\nhorizon = 2\ndiscount = inf", "discount must be finite"),
+        ("states = 2\nactions = 1\nhorizon = 2\ndiscount = inf", "discount must be made of finite numbers"),
+        ("states = 2\nactions = 1\nhorizon = 2\nrewards = " + "[" * 10**5 + "]" * 10**5, "nested too deeply"),
+        ("states = 2\nactions = 1\nhorizon = 2\nstart = " + "[" * 150 + "]" * 150, "start must be a whole number"),
+        ("states = " + "1" * 5000 + "\nactions = 1\nhorizon = 2", "is not valid TOML"),
+        (".".join("a" * 60_000) + " = 1\nstates = 2", "has a key of more than 32 parts"),
+        ("states = 2\nactions = 1\nhorizon = 2\n[settings]\nswitch_growth = nan", "settings must be made of finite"),
+        ("states = 2\nactions = 1\nhorizon = 2\nrewards = [[nan], [0]]", "rewards must be made of finite"),
+        ("states = [nan, 1]\nactions = 1\nhorizon = 2", "states must be made of finite"),
+        ("states = 2\nactions = 1\nhorizon = 2\nstart = 2020-01-01", "start must be made of finite"),
+        ("states = 10000000\nactions = 2\nhorizon = 2", "states times actions must be at most 5,000,000"),
+        ('states = 2\nactions = 1\nhorizon = 2\ngroups = "a\\u0000.csv"', "cannot read"),
     ],
 )
 def test_what_is_wrong_is_named(text, words, tmp_path):

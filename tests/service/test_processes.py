@@ -78,6 +78,11 @@ def test_tokens_from_the_command_line(tmp_path, problem):
     assert "shop  ask,tell  revoked" in run("token", "list", data).output
 
 
+def test_the_help_shows_what_the_default_command_takes():
+    found = run("--help").output
+    assert all(word in found for word in ("replay", "token", "--data", "--allow-host"))
+
+
 def test_other_addresses_need_tokens(tmp_path, problem):
     found = run(problem, "--data", tmp_path / "d", "--host", "0.0.0.0", "--port", "0")
     assert isinstance(found.exception, InvalidInput)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -130,13 +131,19 @@ def test_an_episode_keeps_the_plan_that_it_was_opened_with(tmp_path):
     ],
 )
 def test_replay_finds_what_does_not_follow(tmp_path, kind, change, words):
+    """An event is forged with the digests of all that follow, so that only the decisions betray it."""
     with Service(shop(), tmp_path, learning=False) as service:
         busy(service)
     log = EventLog(tmp_path)
     chosen = [event for event in log.read() if event.kind == kind][2]
+    text = json.dumps(change(chosen.body), sort_keys=True, separators=(",", ":"))
+    before, *rest = log.read(chosen.seq - 2)
     with log.engine.begin() as connection:
-        text = json.dumps(change(chosen.body), sort_keys=True, separators=(",", ":"))
-        connection.execute(events.update().where(events.c.seq == chosen.seq).values(body=text))
+        for event in rest:
+            forged = dataclasses.replace(event, text=text) if event.seq == chosen.seq else event
+            before = dataclasses.replace(forged, digest=forged.digest_after(before.digest))
+            connection.execute(events.update().where(events.c.seq == event.seq).values(before.row()))
+    log.check()
     log.close()
     assert words in replay(tmp_path).difference
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from processes import until
 from worlds_of_service import outcome, shop
 
 from matrixrl.cli.main import app
@@ -287,6 +289,35 @@ def test_a_database_that_lost_events_is_not_written_any_more(address, pair):
         with pytest.raises(StoreError, match="went back"):
             do(service, "open")
     assert [name for kind, name, *_ in stored(address) if kind == "opened"] == ["gone"]
+
+
+def test_a_server_that_stalls_is_given_up_and_taken_again(server, address, monkeypatch):
+    """No packet is lost, so only a deadline of each statement ends the wait."""
+    monkeypatch.setattr(database, "_DEADLINE", 1.0)
+    monkeypatch.setitem(database._CONNECTION, "connect_timeout", 2)
+    with SharedService(shop(), address, learning=True) as service:
+        do(service, "open", episode="before")
+        with server.stalled():
+            for _ in range(2):  # the open connection, and a new one
+                with pytest.raises(StoreError, match="cannot be used"):
+                    do(service, "open", episode="during")
+            assert service.writer.is_stalled
+            with pytest.raises(StoreError, match="cannot be used"):
+                service.log.last()
+        until(lambda: not _refused(service))
+        do(service, "open", episode="after")
+        assert not service.writer.is_stalled
+    log = EventLog(address)
+    assert {"before", "after"} <= {event.episode for event in log.read() if event.kind == "opened"}
+    log.check()
+    log.close()
+
+
+def _refused(service):
+    with suppress(StoreError):
+        do(service, "open")
+        return False
+    return True
 
 
 def test_times_are_those_of_the_database(server, address, pair, monkeypatch):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 from processes import SHOP, content, end, launch, play, run, start, until
 
@@ -59,3 +61,18 @@ def test_processes_that_are_killed_lose_nothing_and_are_replaced(tmp_path):
         assert "events are whole" in run("check", address).output
         assert "equal bit for bit" in run("replay", address).output
         assert replay(address).n_plans > 1
+
+
+@pytest.mark.slow
+def test_a_stalled_server_is_answered_for_and_does_not_keep_a_process_from_its_end(tmp_path):
+    problem = tmp_path / "shop.toml"
+    problem.write_text(SHOP)
+    with postgres() as server:
+        process, url = start(server.new_database(), problem=problem)
+        with httpx.Client(base_url=url, timeout=60.0) as web, ThreadPoolExecutor() as pool, server.stalled():
+            asked = [pool.submit(web.post, "/v1/episodes", json={}) for _ in range(4)]
+            until(lambda: web.get("/health").status_code == 503)
+            assert [one.result().status_code for one in asked] == [503] * 4
+            again = pool.submit(web.post, "/v1/episodes", json={})
+            end(process, signal.SIGTERM, within=80)  # less than TimeoutStopSec of the documents
+            again.exception()

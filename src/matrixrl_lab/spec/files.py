@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from pydantic import ValidationError
 
 from matrixrl.checks import choice
 from matrixrl.errors import SpecError
+from matrixrl.text_files import parse_toml, read_text
 from matrixrl_lab.shipped import shipped_specs, shipped_text
 from matrixrl_lab.spec.line_numbers import KeyPath, line_of, toml_lines, yaml_lines
 from matrixrl_lab.spec.models import Spec
@@ -23,8 +22,6 @@ from matrixrl_lab.spec.models import Spec
 __all__ = ["SpecFile", "read_spec"]
 
 _LARGEST_FILE = 1 << 20
-_LONGEST_KEY = 32  # parts of a dotted key; the parser of TOML takes quadratic time in them
-_PARTS = re.compile(r"""[\w"'-]+|\.|[^\w\s."'-]+""")
 _SUFFIXES = (".toml", ".yaml", ".yml")
 
 
@@ -99,43 +96,13 @@ def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, 
         name = choice("spec", str(given), shipped_specs())
         text = shipped_text(name)
         return f"{name}.toml", text, *_parse_toml(f"{name}.toml", text)
-    text = _text(path)
+    text = read_text(path, _LARGEST_FILE, "a spec")
     parse = _parse_toml if path.suffix == ".toml" else _parse_yaml
     return str(path), text, *parse(str(path), text)
 
 
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise SpecError(f"{path} is larger than {_LARGEST_FILE} bytes, the limit for a spec")
-        return path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start})") from error
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror}") from error
-
-
 def _parse_toml(source: str, text: str) -> tuple[Any, dict[KeyPath, int]]:
-    _refuse_long_keys(source, text)
-    try:
-        return tomllib.loads(text), toml_lines(text)
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
-        raise SpecError(f"{source} is not valid TOML: {error}") from error
-
-
-def _refuse_long_keys(source: str, text: str) -> None:
-    """Raise if a line has a key of very many parts, a.b.c…, before a parser sees it."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        parts, joined = 0, True
-        for found in _PARTS.finditer(line):
-            if found[0] == ".":
-                joined = True
-            else:
-                parts, joined = parts + 1 if joined else 1, False
-            if parts > _LONGEST_KEY:
-                raise SpecError(
-                    f"{source}:{number} has a key of more than {_LONGEST_KEY} parts; a spec needs 3 at most"
-                )
+    return parse_toml(source, text), toml_lines(text)
 
 
 class _PlainLoader(yaml.SafeLoader):

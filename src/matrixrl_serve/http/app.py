@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -25,6 +26,7 @@ from matrixrl_serve.service import Service
 __all__ = ["make_app"]
 
 logger = logging.getLogger("matrixrl_serve")
+_READERS = 4  # threads of requests that read: more would only take time from those that write
 _TICK = 1.0  # seconds between two looks at time-outs and tokens
 _DESCRIPTION = (
     "Decisions for sequential problems, durable and with a proven bound on the policy in use. "
@@ -53,6 +55,7 @@ def make_app(service: Service, *, hosts: Sequence[str] = ()) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = _READERS
         tasks = [asyncio.create_task(_maintain(service, access)), asyncio.create_task(_watch(dashboard))]
         yield
         for task in tasks:
@@ -72,7 +75,7 @@ def make_app(service: Service, *, hosts: Sequence[str] = ()) -> FastAPI:
     app.state.access = access
     app.state.stopping = lambda: False
     app.include_router(writing_routes(context))
-    app.include_router(reading_routes(service, context))
+    app.include_router(reading_routes(service, context, lambda: app.state.stopping()))
     app.include_router(dashboard_routes(dashboard, context, lambda: app.state.stopping()))
     app.add_exception_handler(MatrixRLError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)

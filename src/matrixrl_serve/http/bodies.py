@@ -12,6 +12,7 @@ from matrixrl_serve.refusals import refusal
 __all__ = [
     "AskBody",
     "BatchBody",
+    "BatchItem",
     "CloseBody",
     "ModeBody",
     "OpenBody",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 
@@ -19,6 +20,7 @@ __all__ = ["dashboard_routes"]
 
 _FOLDER = "dashboard/"
 _MOST_STREAMS = 64
+_PART = 1 << 16  # bytes
 _KEPT = {"cache-control": "private, max-age=86400"}  # it is large, and the same for all services
 _POLICY = {"content-security-policy": CONTENT_POLICY}
 
@@ -34,12 +36,16 @@ def dashboard_routes(dashboard: Dashboard, context: RouteContext, is_stopping: C
         is_stopping: Function that says whether the server ends, so that open streams must end.
     """
     router, streams = APIRouter(), _Streams(dashboard, context, is_stopping)
-    files = cache(lambda: PAGES.served("dashboard", folder=_FOLDER, title="matrixrl serve"))  # when first asked for
+    files = cache(_files)  # when first asked for, and then once for all connections
 
     def add_file(path: str, headers: dict[str, str] | None = None) -> None:
-        def file() -> Response:
-            media_type, text = files()[path]
-            return Response(text, media_type=media_type, headers=headers)
+        def file(request: Request) -> Response:
+            media_type, plain, packed = files()[path]
+            own = {**(headers or {}), "vary": "accept-encoding"}
+            if "gzip" in request.headers.get("accept-encoding", ""):
+                plain, own["content-encoding"] = packed, "gzip"
+            own["content-length"] = str(len(plain))
+            return StreamingResponse(_parts(plain), media_type=media_type, headers=own)
 
         router.get(path, include_in_schema=False)(file)
 
@@ -68,6 +74,22 @@ def dashboard_routes(dashboard: Dashboard, context: RouteContext, is_stopping: C
         return JSONResponse(dashboard.states(StatesQuery(stage, search, sort, descending, page)))  # once it is durable
 
     return router
+
+
+def _files() -> dict[str, tuple[str, bytes, bytes]]:
+    """Return media type, bytes and compressed bytes of the files of the page, by their addresses."""
+    found = {}
+    for path, (media_type, text) in PAGES.served("dashboard", folder=_FOLDER, title="matrixrl serve").items():
+        data = text.encode()
+        found[path] = media_type, data, gzip.compress(data, mtime=0)
+    return found
+
+
+async def _parts(data: bytes) -> AsyncIterator[memoryview]:
+    """Yield parts of a file, each once the one before is on its way: a client that does not read holds little."""
+    whole = memoryview(data)
+    for begin in range(0, len(data), _PART):
+        yield whole[begin : begin + _PART]
 
 
 class _Streams:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from starlette.background import BackgroundTask
 
 from matrixrl import __version__
 from matrixrl.checks import choice
+from matrixrl_serve.errors import TooMany
 from matrixrl_serve.export import export
 from matrixrl_serve.http.write_routes import RouteContext
 from matrixrl_serve.log import KINDS
@@ -30,11 +32,17 @@ _MOST = 1000
 _LAST = 2**63 - 1  # of the numbers that a database holds
 
 
-def reading_routes(service: Service, context: RouteContext) -> APIRouter:
+def reading_routes(service: Service, context: RouteContext, is_stopping: Callable[[], bool]) -> APIRouter:
     """Return the routes of requests that change nothing.
 
     What they read in memory is shown once it is durable.
+
+    Args:
+        service: The service.
+        context: Tokens.
+        is_stopping: Function that says whether the server ends, so that exports must end.
     """
+    one_export = threading.Lock()
     router, decisions, problem = APIRouter(tags=["reading"]), service.decisions, service.problem
 
     def durable(content: dict[str, Any]) -> JSONResponse:
@@ -108,12 +116,17 @@ def reading_routes(service: Service, context: RouteContext) -> APIRouter:
     @router.get("/v1/export", summary="All finished episodes as a file; format=minari:NAME writes a data set here.")
     def export_file(request: Request, format: str = "csv") -> Response:
         context.reader(request, "admin" if format.startswith("minari:") else "read")
-        if format.startswith("minari:"):
-            return JSONResponse({"steps": export(service.log, problem, format), "dataset": format})
-        ending = choice("format", format, _FORMATS, remedy="Or minari: and the name of a new data set.")
-        folder = tempfile.TemporaryDirectory(prefix="matrixrl-export-")
-        path = Path(folder.name) / f"episodes.{ending}"
-        export(service.log, problem, str(path))
+        if not one_export.acquire(blocking=False):
+            raise TooMany("another export is under way; send the request again later")
+        try:
+            if format.startswith("minari:"):
+                return JSONResponse({"steps": export(service.log, problem, format, is_stopping), "dataset": format})
+            ending = choice("format", format, _FORMATS, remedy="Or minari: and the name of a new data set.")
+            folder = tempfile.TemporaryDirectory(prefix="matrixrl-export-")
+            path = Path(folder.name) / f"episodes.{ending}"
+            export(service.log, problem, str(path), is_stopping)
+        finally:
+            one_export.release()
         done = BackgroundTask(folder.cleanup)
         return FileResponse(path, media_type=_FORMATS[ending], filename=path.name, background=done)
 
@@ -126,7 +139,7 @@ def reading_routes(service: Service, context: RouteContext) -> APIRouter:
 
     @router.get("/health", summary="Whether the service takes requests, and whether its learner runs; needs no token.")
     async def health() -> JSONResponse:
-        broken = service.writer.error is not None
+        broken = service.writer.is_stalled
         found = {"status": "broken" if broken else "ok", "learner": "stopped" if service.failure else "ok"}
         return JSONResponse({**found, "version": __version__}, status_code=503 if broken else 200)
 

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Sequence
 
 from matrixrl.checks import choice, fail
@@ -15,12 +16,13 @@ from matrixrl.pages.server import open_socket, run_server
 from matrixrl_serve.access import list_tokens
 from matrixrl_serve.http.app import make_app
 from matrixrl_serve.log import EventLog
+from matrixrl_serve.log.database import log_file
 from matrixrl_serve.log.postgres import is_address
 from matrixrl_serve.problem import ProblemFile
 from matrixrl_serve.service import Service
 from matrixrl_serve.shared import SharedLearner, SharedService
 
-__all__ = ["ROLES", "serve"]
+__all__ = ["ROLES", "end_unread", "serve"]
 
 ROLES = ("all", "web", "learner")
 """What a process does."""
@@ -35,6 +37,7 @@ _NO_DEFAULT = (
     "abandoned, and what is proven ends with it; add default_reward if a time-out is an outcome of its own"
 )
 _MOST_CONNECTIONS = 1000
+_UNREAD = 20.0  # seconds that a client may leave what was sent to it unread
 _GRACE = 5  # seconds that open requests have at the end
 
 
@@ -66,35 +69,42 @@ def serve(
     choice("--role", role, ROLES)
     if role == "learner":
         return _learn(problem, data, announce)
-    with ending_in_order(), _opened(problem, data, role) as service:
-        if not _is_own(host):
-            _check_tokens(service.log, host)
+    with open_socket(port, host) as listener, ending_in_order(), _opened(problem, data, role, host) as service:
         if service.problem.file.time_out is None:
             logger.warning("%s", _NO_TIME_OUT)
         elif service.problem.file.default_reward is None:
             logger.warning("%s", _NO_DEFAULT)
-        with open_socket(port, host) as listener:
-            app = make_app(service, hosts=[*allow_hosts, host])
-            if announce is not None:
-                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
-            run_server(
-                app,
-                listener,
-                log_level="warning",
-                http="httptools",
-                ws="none",
-                proxy_headers=False,  # who sends a request is known by its token, not by its address
-                timeout_graceful_shutdown=_GRACE,
-                timeout_keep_alive=60,
-                limit_concurrency=_MOST_CONNECTIONS,
-            )
+        end_unread(listener)
+        app = make_app(service, hosts=[*allow_hosts, host])
+        if announce is not None:
+            announce(f"serving at http://{host}:{listener.getsockname()[1]}")
+        run_server(
+            app,
+            listener,
+            log_level="warning",
+            http="httptools",
+            ws="none",
+            proxy_headers=False,  # who sends a request is known by its token, not by its address
+            timeout_graceful_shutdown=_GRACE,
+            timeout_keep_alive=60,
+            limit_concurrency=_MOST_CONNECTIONS,
+        )
 
 
-def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service:
-    """Return the service of a directory or a database."""
+def end_unread(listener: socket.socket) -> None:
+    """Let the system end connections whose clients do not read, where it can; otherwise a proxy must."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections have it from the socket that accepts them
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _UNREAD))
+
+
+def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str, host: str) -> Service:
+    """Return the service of a directory or a database, unless others could reach it without a token."""
+    if not is_address(data):
+        _check_role(role)
+    if not _is_own(host):
+        _check_tokens(data, host)
     if is_address(data):
         return SharedService(problem, str(data), learning=role == "all")
-    _check_role(role)
     return Service(problem, data)
 
 
@@ -125,7 +135,11 @@ def _is_own(host: str) -> bool:
         return False
 
 
-def _check_tokens(log: EventLog, host: str) -> None:
-    if not any(token.revoked_at is None for token in list_tokens(log)):
-        rule = "must be 127.0.0.1 as long as there is no token: others could reach it"
-        fail("--host", rule, host, "Create one: matrixrl serve token create DIR NAME --scope ask …")
+def _check_tokens(data: str | os.PathLike[str], host: str) -> None:
+    path = log_file(data)
+    if path is None or path.is_file():
+        with contextlib.closing(EventLog(data, create=False)) as log:
+            if any(token.revoked_at is None for token in list_tokens(log)):
+                return
+    rule = "must be 127.0.0.1 as long as there is no token: others could reach it"
+    fail("--host", rule, host, "Start it without --host, and then: matrixrl serve token create DIR NAME --scope ask …")

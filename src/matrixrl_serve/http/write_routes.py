@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,11 +15,11 @@ from pydantic_core import to_json
 from starlette.routing import BaseRoute, Route
 
 from matrixrl.checks import fail
-from matrixrl.errors import InvalidInput, MatrixRLError
+from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
 from matrixrl_serve.access import Access
 from matrixrl_serve.decisions import Answer, Closed, Decisions, Opened, Recorded
 from matrixrl_serve.errors import status_of
-from matrixrl_serve.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
+from matrixrl_serve.http.bodies import AskBody, BatchBody, BatchItem, CloseBody, ModeBody, OpenBody, TellBody, parsed
 from matrixrl_serve.http.guard import Message, Receive, Send, refused, respond
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "writing_routes",
 ]
 
+_TURN = 0.02  # seconds that the requests of a batch may take in one transaction, for which others wait
 _REFERENCE = "#/components/schemas/{model}"
 
 
@@ -188,7 +191,15 @@ def writing_routes(context: RouteContext) -> APIRouter:
         authorization = authorization_of(request)
         actor = context.actor(authorization, "ask", "tell")
         body = parsed(BatchBody, await request.body())
-        results = await context.carry_out(lambda: _batch(context, actor, authorization, body))
+        results: list[dict[str, Any]] = []
+        while len(results) < len(body.requests):
+            rest = body.requests[len(results) :]
+            try:
+                results += await context.carry_out(partial(_batch, context, actor, authorization, rest))
+            except StoreError as error:
+                if not results:
+                    raise
+                results += [_refusal(error)] * len(rest)  # the log has those before
         return Response(_dumped({"results": results}), media_type="application/json")
 
     @router.post(
@@ -207,10 +218,13 @@ def writing_routes(context: RouteContext) -> APIRouter:
     return router
 
 
-def _batch(context: RouteContext, actor: str, authorization: str, body: BatchBody) -> list[dict[str, Any]]:
-    """Return the results of many requests."""
+def _batch(
+    context: RouteContext, actor: str, authorization: str, requests: Sequence[BatchItem]
+) -> list[dict[str, Any]]:
+    """Return the results of the first requests of some: of as many as others may wait for."""
     results: list[dict[str, Any]] = []
-    for item in body.requests:
+    deadline = time.monotonic() + _TURN
+    for item in requests:
         try:
             command = COMMANDS[item.do]
             context.actor(authorization, command.scope)
@@ -218,9 +232,16 @@ def _batch(context: RouteContext, actor: str, authorization: str, body: BatchBod
             own = parsed(command.model, (item.model_extra or {}) | named)
             results.append({"status": 200, "body": command.reply(context.decisions, actor, item.episode, own)})
         except MatrixRLError as error:
-            argument = error.argument if isinstance(error, InvalidInput) else None
-            results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
+            results.append(_refusal(error))
+        if time.monotonic() > deadline:
+            break
     return results
+
+
+def _refusal(error: MatrixRLError) -> dict[str, Any]:
+    """Return the result of a request of a batch that failed with an error."""
+    argument = error.argument if isinstance(error, InvalidInput) else None
+    return {"status": status_of(error), "body": {"error": str(error), "argument": argument}}
 
 
 def authorization_of(request: Request) -> str:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from matrixrl.errors import StoreError
 from matrixrl_serve.errors import went_back
-from matrixrl_serve.log.database import appending, failing, open_database
+from matrixrl_serve.log.database import LogFile, appending, failing, log_file, open_database
 from matrixrl_serve.log.events import FIRST_DIGEST, KINDS, Draft, Event, chained
 from matrixrl_serve.log.postgres import shown_place
 from matrixrl_serve.log.tables import CLOSED, OPENED, STEPS, event_of, events, events_from, insert
@@ -55,6 +55,9 @@ class EventLog:
         self.data = shown_place(data)
         """The place of the log for messages, without a password."""
         self.engine = open_database(data, create=create)
+        path = log_file(data)
+        self.file = None if path is None else LogFile(path)
+        """The file of a log in a directory."""
 
     def begin(self, first: Draft) -> None:
         """Append the first event, unless another process has done so."""
@@ -134,17 +137,24 @@ class EventLog:
                 found.extend(event_of(row) for row in connection.execute(query))
         return sorted(found, key=lambda event: event.seq)
 
-    def check(self) -> Checked:
-        """Verify every digest.
+    def check(self, last: int | None = None) -> Checked:
+        """Verify digests.
+
+        Args:
+            last: Number of events at the end to verify; all by default.
 
         Raises:
             StoreError: An event was changed, removed or added; the message names the first one.
         """
-        before, number, counts = FIRST_DIGEST, 0, _no_counts()
-        for event in self.read():
+        number = 0 if last is None else max(0, self.last()[0] - last)
+        before, counts = FIRST_DIGEST, _no_counts()
+        if number:
+            known = self.page(number - 1, limit=1, until=number)
+            before = known[0].digest if known else ""
+        for event in self.read(number):
             if event.seq != number + 1:
                 raise StoreError(f"the log in {self.data} is damaged: event {number + 1} is missing")
-            if event.kind not in counts or event.digest != event.digest_after(before):
+            if event.kind not in counts or not event.follows(before):
                 raise StoreError(f"the log in {self.data} is damaged: event {event.seq} was changed")
             number, before = event.seq, event.digest
             counts[event.kind] += 1

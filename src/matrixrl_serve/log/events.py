@@ -94,6 +94,13 @@ class Event:
         """Return the digest that the event must have after another one with a digest."""
         return _digest(before, self.seq, self.at, self.kind, self.actor, self.episode, self.step, self.key, self.text)
 
+    def follows(self, before: str) -> bool:
+        """Say whether the event has the digest that it must have after another one, and its parts their types."""
+        try:
+            return self.digest == self.digest_after(before)
+        except (TypeError, ValueError):  # bytes, or NaN, where there was text or a number
+            return False
+
     def row(self) -> dict[str, Any]:
         """Return the event as a row of the table."""
         return {

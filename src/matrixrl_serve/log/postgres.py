@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Generator
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -81,7 +84,7 @@ _CONNECTION: dict[str, Any] = {
 }
 """A machine that vanished is noticed after about ten seconds; the address may say otherwise."""
 _SESSION = {
-    "lock_timeout": "30s",
+    "lock_timeout": "12s",
     "idle_in_transaction_session_timeout": "10s",
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
@@ -92,6 +95,7 @@ _SESSION = {
 
 Acknowledged means durable, whatever the server's default is.
 """
+_DEADLINE = 15.0  # seconds without a sign of the server after which a statement fails; locks are waited for less long
 
 
 def make_engine(address: str, *, pooled: bool = True) -> sa.Engine:
@@ -108,7 +112,39 @@ def make_engine(address: str, *, pooled: bool = True) -> sa.Engine:
     given["options"] = " ".join([*(f"-c {name}={value}" for name, value in _SESSION.items()), str(own)]).strip()
     pool: dict[str, Any] = {"pool_pre_ping": True} if pooled else {"poolclass": NullPool}
     # A snapshot for each statement: what others committed while we waited for the lock must be seen.
-    return sa.create_engine(url, connect_args=given, isolation_level="READ COMMITTED", hide_parameters=True, **pool)
+    engine = sa.create_engine(url, connect_args=given, isolation_level="READ COMMITTED", hide_parameters=True, **pool)
+    sa.event.listen(engine, "do_connect", lambda _dialect, _record, _, names: _connection_type().connect(**names))
+    return engine
+
+
+@cache
+def _connection_type() -> Any:
+    """Return the type of connections whose statements have a deadline.
+
+    A server that stalls while its machine goes on acknowledges packets, so no time-out of TCP ever notices.
+    """
+    import psycopg
+
+    class BoundedConnection(psycopg.Connection[Any]):
+        def wait(self, gen: Any, *more: Any, **named: Any) -> Any:
+            return super().wait(self._bounded(gen), *more, **named)
+
+        def _bounded(self, gen: Any) -> Generator[Any, Any, Any]:
+            deadline = time.monotonic() + _DEADLINE
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = yield wanted
+                    if ready:
+                        deadline = time.monotonic() + _DEADLINE
+                        wanted = gen.send(ready)
+                    elif time.monotonic() > deadline:
+                        self.pgconn.finish()
+                        raise psycopg.OperationalError(f"the server did not answer for {_DEADLINE:g} seconds")
+            except StopIteration as end:
+                return end.value
+
+    return BoundedConnection
 
 
 def create_tables(engine: sa.Engine) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Head", "Reader", "Writer"]
 
 _MOST = 500  # requests in one transaction, as all other processes wait for its end
+_STALLED = 4.0  # seconds after which a transaction counts as one that the log does not take
 _LATE = 2.0  # seconds since the last transaction after which news may be too many to read them while others wait
 
 _Request = tuple[Callable[[], Any], Future[Any]]
@@ -70,6 +71,7 @@ class Writer:
         self._connection: sa.Connection | None = None
         self._now = 0.0  # of this transaction
         self._last_commit = time.monotonic()
+        self._began: float | None = None  # the transaction that is under way
         self._taken: list[Event] = []  # of this transaction
         self._stale = False
         self._latest = _transaction()
@@ -100,6 +102,12 @@ class Writer:
     def latest(self) -> Future[None]:
         """The present or last transaction: once it is over, everything that memory shows is durable."""
         return self._latest
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the last transaction failed, or the present one takes so long that it probably will."""
+        began = self._began
+        return self.error is not None or (began is not None and time.monotonic() - began > _STALLED)
 
     @property
     def durable(self) -> int:
@@ -165,7 +173,9 @@ class Writer:
                     self._news.wait()
                 if not self._waiting:
                     return
+            self._began = time.monotonic()
             self._transact()
+            self._began = None
 
     def _transact(self) -> None:
         group: list[_Request] | None = None
@@ -176,12 +186,14 @@ class Writer:
             with failing(self._log.data):
                 self._come_up()
                 with appending(self.connection, self._clock) as self._now:
+                    self._check_place()
                     self._read_news()
                     group = self._next_group()  # with what came in while others had their transaction
                     self._latest = transaction
                     outcomes = [self._carry_out(work) for work, _ in group]
                     if self._taken:
                         insert(self.connection, self._taken)
+                self._check_place()  # what nobody will find is not acknowledged
         except MatrixRLError as error:
             self._fail(error, group, transaction)
         except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
@@ -210,10 +222,16 @@ class Writer:
         """Connect, and read what would take long, before anybody waits for us."""
         if self._connection is None:
             self._connection = self._log.engine.connect()
+            if self._log.file is not None:
+                self._log.file.connected()
         if self._stale:
             self._start_again()
         if time.monotonic() - self._last_commit > _LATE:
             self._follow(list(self._log.news(self._head)))
+
+    def _check_place(self) -> None:
+        if self._log.file is not None:
+            self._log.file.check()
 
     def _start_again(self) -> None:
         """Read the log again; everything that was acknowledged must be in it."""

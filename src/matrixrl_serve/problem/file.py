@@ -6,14 +6,14 @@ import csv
 import hashlib
 import json
 import os
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from matrixrl.checks import fail
+from matrixrl.checks import fail, shown
 from matrixrl.errors import InvalidInput, SpecError
+from matrixrl.text_files import parse_toml, read_text
 from matrixrl_serve.refusals import refusal
 
 __all__ = ["MODES", "Mode", "ProblemFile", "read_problem"]
@@ -106,10 +106,7 @@ def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
         SpecError: The file cannot be read, or a key or a value is not allowed.
     """
     source = Path(path)
-    try:
-        data = tomllib.loads(_text(source))
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{source} is not valid TOML: {error}") from error
+    data = parse_toml(str(source), _text(source))
     try:
         for key in _TABLES:
             if isinstance(data.get(key), str) and data[key].endswith(".csv"):
@@ -121,6 +118,12 @@ def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
 
 def checked(data: dict[str, Any]) -> ProblemFile:
     """Return the problem of plain data, or refuse it in the words of the library."""
+    for key, value in data.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            rule = "must be made of finite numbers, text, true, false, lists and tables"
+            fail(key, rule, f"{shown(value)} ({error})", "Correct it.")
     try:
         return ProblemFile.model_validate(data)
     except ValidationError as error:
@@ -128,25 +131,18 @@ def checked(data: dict[str, Any]) -> ProblemFile:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise SpecError(f"{path} is larger than {_LARGEST_FILE} bytes, the limit for a problem file")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start})") from error
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror}") from error
+    return read_text(path, _LARGEST_FILE, "a problem file")
 
 
 def _table(key: str, path: Path) -> list[list[float]]:
     """Return the numbers of a CSV file without a header, whole ones as int."""
-    rows = []
-    for number, row in enumerate(csv.reader(_text(path).splitlines()), start=1):
-        try:
-            rows.append([_cell(cell.strip()) for cell in row])
-        except ValueError:
-            rule = "must be a file of numbers, or of true and false"
-            fail(key, rule, f"line {number} of {path.name}", "Remove headers and names.")
+    rows: list[list[float]] = []
+    lines = csv.reader(_text(path).splitlines())
+    try:
+        rows.extend([_cell(cell.strip()) for cell in row] for row in lines)
+    except (ValueError, csv.Error):
+        rule = "must be a file of numbers, or of true and false"
+        fail(key, rule, f"line {lines.line_num} of {path.name}", "Remove headers and names.")
     return rows
 
 

@@ -34,9 +34,8 @@ _OWN = {  # settings that follow from other keys of the file, or from none
     "planner": "A service needs the values of all states, which only sweeps have.",
     "n_episodes": "A service has no planned number of episodes.",
 }
-
-
 _LARGEST_GROUP = 2.0**53 - 1.0
+_MOST_PAIRS = 5_000_000  # of states and actions; a service and its learner hold tables of them
 
 
 class ServedProblem:
@@ -62,6 +61,10 @@ class ServedProblem:
         self.states, self.actions = (
             read_space(name, getattr(file, name), as_objects=True) for name in ("states", "actions")
         )
+        n_pairs = self.states.size * self.actions.size
+        if n_pairs > _MOST_PAIRS:
+            rule = f"times actions must be at most {_MOST_PAIRS:,}"
+            fail("states", rule, f"{n_pairs:,}", "Group states before they are asked about.")
         self.start = None if file.start is None else self.state("start", file.start)
         if file.default_reward is not None and file.time_out is None:
             fail("default_reward", "needs a time_out", file.default_reward, "Add time_out = seconds.")

@@ -11,7 +11,7 @@ from matrixrl_serve.access import Access
 from matrixrl_serve.log import Event, EventLog, Head
 from matrixrl_serve.log.database import failing
 from matrixrl_serve.problem import ProblemFile, ServedProblem
-from matrixrl_serve.service import Service, agreed
+from matrixrl_serve.service import VERIFIED, Service, agreed
 from matrixrl_serve.shared.candidate import Candidate
 from matrixrl_serve.shared.leadership import somebody_leads
 from matrixrl_serve.shared.storage import StoredCheckpoints, StoredPlans
@@ -130,6 +130,7 @@ class SharedLearner:
         self.log = EventLog(address)
         try:
             self.problem = ServedProblem(agreed(problem, self.log))
+            self.log.check(VERIFIED)
             self.candidate = Candidate(
                 address, self.log, self.problem, checkpoint_every=checkpoint_every, follows=True, on_lead=on_lead
             )

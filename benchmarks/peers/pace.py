@@ -124,17 +124,17 @@ def measure(world: str, repeats: int, cache: Path) -> dict[str, list[list[float]
     (export_sparse if world in SIZES else export)(mdp, tables)
     np.save(lost, gaps(mdp))
     workers, (own, peers) = {}, contestants(world)
-    for name in [*own, *peers]:
-        python = python_of("rlberry" if name in peers else "ours", cache)
-        command = [str(python), __file__, "--work", json.dumps([name, world, str(tables), str(lost), task.n_episodes])]
-        pipe = subprocess.PIPE
-        workers[name] = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=surroundings())
-    found: dict[str, list[list[float]]] = {name: [] for name in workers}
+    found: dict[str, list[list[float]]] = {name: [] for name in [*own, *peers]}
     try:
-        for worker in workers.values():
-            assert worker.stdout is not None
-            while worker.stdout.readline().strip() != "ready":
-                assert worker.poll() is None, "a worker ended"
+        for name in [*own, *peers]:
+            python = python_of("rlberry" if name in peers else "ours", cache)
+            given = json.dumps([name, world, str(tables), str(lost), task.n_episodes])
+            command, pipe = [str(python), __file__, "--work", given], subprocess.PIPE
+            workers[name] = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=surroundings())
+            stdout = workers[name].stdout
+            assert stdout is not None
+            while stdout.readline().strip() != "ready":  # one after the other: the first of ours compiles for all
+                assert workers[name].poll() is None, "a worker ended"
         for seed in range(FIRST_SEED, FIRST_SEED + repeats):
             for name, worker in workers.items():
                 assert worker.stdin is not None

@@ -65,7 +65,7 @@ def _sparse(n_states: int, n_episodes: int) -> World:
 
 # Raced by pace.py; their tables have the successors of each pair alone.
 SIZES: dict[str, World] = {
-    "size-100": _sparse(100, 3000),
+    "size-100": _sparse(100, 1000),
     "size-1000": _sparse(1000, 500),
     "size-10000": _sparse(10_000, 200),
     "size-100000": _sparse(100_000, 20),

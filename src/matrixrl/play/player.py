@@ -39,6 +39,7 @@ _FEW = 64  # states; beyond them a dense P is faster as one matrix product
 _SPARSE = 8
 _LEVELS: tuple[Level, ...] = ("agent", "ties", "tuned", "proven")
 _NO_RADIUS = 1e-200  # a factor of radii that is taken for 0; 0 times an infinite radius would not be a number
+_AHEAD = 8  # episodes that lists get room for at once: a call of the loops takes 0.1 ms before it plays any
 _KEPT = 1 << 16  # numbers of visits and outcomes for which parts of the radius are kept, because many pairs share them
 _MOST_KEPT = 64  # outcomes among them
 
@@ -221,8 +222,8 @@ class CompiledPlayer:
         while not _loops("episodes").play_episodes(
             self._world, self._data, self._law, self._joint, *kinds, kept, budget, *options
         ):
-            self._law = lists.make_room(self._law, task.horizon, has_extras=False)
-            self._joint = lists.make_room(self._joint, 2 * task.horizon, has_extras=True)
+            self._law = lists.make_room(self._law, _AHEAD * task.horizon, has_extras=False)
+            self._joint = lists.make_room(self._joint, _AHEAD * 2 * task.horizon, has_extras=True)
         if learns and count > 0:
             self._give_back(count)
         self._revision = algorithm.model.revision

@@ -68,7 +68,7 @@ SIZES: dict[str, World] = {
     "size-100": _sparse(100, 1000),
     "size-1000": _sparse(1000, 500),
     "size-10000": _sparse(10_000, 200),
-    "size-100000": _sparse(100_000, 20),
+    "size-100000": _sparse(100_000, 1000),
 }
 WORLDS: dict[str, World] = {
     "river-4": _river(4, 20),

@@ -27,6 +27,7 @@ class Simulator:
     """
 
     def __init__(self, tables: dict[str, np.ndarray], n_episodes: int) -> None:
+        self.following = tables.get("following")  # (S, A, K) successors, if P has their probabilities alone
         self.law = np.cumsum(tables["P"], axis=2)
         self.law[:, :, -1] = 1.0
         self.reward, self.horizon = tables["R"], int(tables["H"])
@@ -71,7 +72,8 @@ class Simulator:
         """Play one step, move to the next state and return the reward."""
         state, draw = self.state, self.draws[self.step_number]
         self.record_action(action)
-        self.state = int(self.law[state, action].searchsorted(draw, side="right"))
+        place = int(self.law[state, action].searchsorted(draw, side="right"))
+        self.state = place if self.following is None else int(self.following[state, action, place])
         return float(self.reward[state, action])
 
 

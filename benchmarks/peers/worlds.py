@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,9 @@ from matrixrl.envs import make
 from matrixrl.features import OneHotPhi
 from matrixrl.problems import FiniteMDP, from_gymnasium, tabular
 from matrixrl.problems.solution import optimal_q
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from sparse_planner import random_mdp
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,18 @@ def _random(n_states: int, n_episodes: int) -> World:
     )
 
 
+def _sparse(n_states: int, n_episodes: int) -> World:
+    shape = {"n_actions": 4, "n_successors": 5, "horizon": 20}
+    return World(f"random S={n_states:,}", lambda: random_mdp(n_states, seed=100, **shape), n_episodes)
+
+
+# Raced by pace.py; their tables have the successors of each pair alone.
+SIZES: dict[str, World] = {
+    "size-100": _sparse(100, 1000),
+    "size-1000": _sparse(1000, 500),
+    "size-10000": _sparse(10_000, 200),
+    "size-100000": _sparse(100_000, 1000),
+}
 WORLDS: dict[str, World] = {
     "river-4": _river(4, 20),
     "river-6": _river(6, 24),
@@ -87,6 +103,18 @@ def export(mdp: FiniteMDP, path: Path) -> None:
         tables["phi"] = phi.rows(phi.pairs(states, actions)).reshape(mdp.n_states, mdp.n_actions, -1)
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, H=mdp.horizon, **tables)
+
+
+def export_sparse(mdp: FiniteMDP, path: Path) -> None:
+    """Write what `export` does with the successors of each pair alone: their probabilities (S, A, K) are P."""
+    lists = mdp.transitions.successors()
+    lengths = np.diff(lists.firsts)
+    places = np.minimum(np.arange(lists.most), lengths[:, None] - 1) + lists.firsts[:-1, None]
+    chance = np.where(np.arange(lists.most) < lengths[:, None], lists.chance[places], 0.0)
+    shape = (mdp.n_states, mdp.n_actions, lists.most)
+    tables = {"P": chance.reshape(shape), "following": lists.states[places].reshape(shape)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, H=mdp.horizon, R=mdp.task.unit_reward, start=mdp.task.start, **tables)
 
 
 def gaps(mdp: FiniteMDP) -> np.ndarray:

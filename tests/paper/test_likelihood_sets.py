@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import pytest
 from numpy.polynomial.legendre import leggauss
-from scipy.special import betaln, xlogy
+from scipy.special import betaln, gammaln, xlogy
 
 from matrixrl.core.compiled import kl_ball, likelihood
 from matrixrl.core.likelihood.kl_ball import KLBall, extreme_means
@@ -194,10 +194,17 @@ class TestTheMixtureOfDirichletLaws:
             seen = rows_of(counts)
             ends = np.append(seen.firsts, len(seen.times))
             kept = np.zeros((40, 8, 4))  # parts that are computed once, for up to 39 visits and 7 outcomes
-            once, again, anew = (
-                [compiled_excess(i, j, seen.times, n_outcomes, priors) for i, j in itertools.pairwise(ends)]
-                for priors in (kept, kept, np.zeros((0, 0, 4)))
+            gammas, none = gammaln(0.5 * np.arange(1000)), np.zeros(0)
+            once, again, anew, untabled = (
+                [compiled_excess(i, j, seen.times, n_outcomes, priors, table) for i, j in itertools.pairwise(ends)]
+                for priors, table in (
+                    (kept, gammas),
+                    (kept, gammas),
+                    (np.zeros((0, 0, 4)), gammas),
+                    (np.zeros((0, 0, 4)), none),
+                )
             )
+            np.testing.assert_allclose(once, untabled, rtol=1e-12, atol=1e-10)
             np.testing.assert_allclose(once, dirichlet_excess(seen, n_outcomes), rtol=1e-9, atol=1e-9)
             assert once == again == anew
 

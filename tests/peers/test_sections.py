@@ -30,5 +30,5 @@ def test_the_committed_results_have_all_races() -> None:
         "# Against average-reward learners",
         "# Large state sets and many episodes",
         "# A problem with features",
-        "# Pace on RiverSwim",
+        "# Pace and regret by size",
     ]

@@ -145,11 +145,11 @@ def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not(kind):
         np.testing.assert_array_equal(joined, getattr(whole, name))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit(kind):
+@pytest.mark.parametrize(("kind", "preset"), [*((kind, "tuned") for kind in KINDS), ("tightest", "budget")])
+def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit(kind, preset):
     mdp = tabular(n_states=70, n_actions=3, horizon=7, n_successors=4, seed=5).mdp
-    together = simulation(mdp, seeds=[7, 8, 9], preset="tuned", set=kind).run()
-    alone = simulation(mdp, seeds=[8], preset="tuned", set=kind)
+    together = simulation(mdp, seeds=[7, 8, 9], preset=preset, set=kind).run()
+    alone = simulation(mdp, seeds=[8], preset=preset, set=kind)
     for count in (1, 2, 30, 100):
         alone.advance(count)
     np.testing.assert_array_equal(together.regret[1], alone.result().regret[0])

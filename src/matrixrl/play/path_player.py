@@ -14,14 +14,13 @@ from matrixrl.core.greedy import lowest_first, tie_weights
 from matrixrl.core.path import PathTable
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Data, KLBalls, Lists, Played
-from matrixrl.play.player import CompiledPlayer
+from matrixrl.play.player import CompiledPlayer, radius_tables
 from matrixrl.problems import FiniteMDP
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["PathPlayer"]
 
 _LEAST_ROOM = 256  # states
-_REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
 
 def _loops(module: str) -> Any:
@@ -167,7 +166,7 @@ class PathPlayer(CompiledPlayer):
             log_optimal=confidence.log_targets() if confidence.targeted else np.inf,
             log_rewards=np.inf,
             tuned=False,
-            priors=np.zeros((_REPEATED, _REPEATED, 4)),
+            **radius_tables(self._mdp.n_states),
             upper=ones,
             lower=np.ones((1, n_pairs)),
             joint=np.ones((1, 1, 0)),

@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from matrixrl.algorithms import Algorithm, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.algorithm import KeptPlan
@@ -30,19 +32,34 @@ from matrixrl.problems import FiniteMDP, OutcomeMDP
 from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.tolerances import TIE
 
-__all__ = ["CompiledPlayer", "why_not_compiled"]
+__all__ = ["CompiledPlayer", "radius_tables", "why_not_compiled"]
 
 _LARGEST = 1 << 30  # bytes of a table
 _FEW = 64  # states; beyond them a dense P is faster as one matrix product
 _SPARSE = 8
 _LEVELS: tuple[Level, ...] = ("agent", "ties", "tuned", "proven")
 _NO_RADIUS = 1e-200  # a factor of radii that is taken for 0; 0 times an infinite radius would not be a number
-_REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
+_AHEAD = 8  # episodes that lists get room for at once: a call of the loops takes 0.1 ms before it plays any
+_KEPT = 1 << 16  # numbers of visits and outcomes for which parts of the radius are kept, because many pairs share them
+_MOST_KEPT = 64  # outcomes among them
 
 
 def _loops(module: str) -> Any:
     """Return a module of loops; importing numba takes half a second, compiling the first time ten."""
     return importlib.import_module(f"matrixrl.play.compiled.{module}")
+
+
+@cache
+def _log_gammas() -> FloatArray:
+    """Return ln Γ(i/2) at i; counts beyond the table take the function, which is ten times as slow."""
+    halves: FloatArray = gammaln(0.5 * np.arange(_KEPT))
+    return halves
+
+
+def radius_tables(n_states: int) -> dict[str, FloatArray]:
+    """Return the tables of `KLBalls` that radii β_D are made of."""
+    most = min(n_states, _MOST_KEPT) + 1
+    return {"priors": np.zeros((_KEPT // most, most, 4)), "log_gammas": _log_gammas()}
 
 
 def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: int) -> str | None:
@@ -205,8 +222,8 @@ class CompiledPlayer:
         while not _loops("episodes").play_episodes(
             self._world, self._data, self._law, self._joint, *kinds, kept, budget, *options
         ):
-            self._law = lists.make_room(self._law, task.horizon, has_extras=False)
-            self._joint = lists.make_room(self._joint, 2 * task.horizon, has_extras=True)
+            self._law = lists.make_room(self._law, _AHEAD * task.horizon, has_extras=False)
+            self._joint = lists.make_room(self._joint, _AHEAD * 2 * task.horizon, has_extras=True)
         if learns and count > 0:
             self._give_back(count)
         self._revision = algorithm.model.revision
@@ -391,7 +408,7 @@ class CompiledPlayer:
             log_optimal=confidence.log_targets() if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,
             tuned=confidence.tuned,
-            priors=np.zeros((_REPEATED, _REPEATED, 4)),
+            **radius_tables(self._mdp.n_states),
             upper=ones,
             lower=np.ones((n, n_pairs if certifies else 0)),
             joint=ones.copy() if learns else ones[:, :, :0],

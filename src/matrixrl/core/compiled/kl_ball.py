@@ -22,7 +22,7 @@ FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON, TOP_EPSILON, CODES, PAID = range
 GAP, LOG_GAP, INVERSE_GAP = range(3)
 
 _STEPS = 60
-_CLOSE = 1e-7
+_CLOSE = 3e-5  # relative, of F; what is left of the bound then is a trapezoid, with an error of the third order
 _SMALLEST, _LARGEST = 1e-60, 1e60
 _LONGEST = 7.0
 _NARROWEST = 1e-30
@@ -299,15 +299,23 @@ def largest_mean(
         if min(top - below, at_top) < enough:
             return min(top - below, at_top), top - below, guess
         is_tested = True
-    variance = 0.0
+    variance, skew = 0.0, 0.0
     for e in range(count):
-        variance += own[e] * (gaps[e] - gap) * (gaps[e] - gap)
-    first_order = math.sqrt(variance / (2.0 * epsilon))  # y of a narrow ball
-    x = max((guess if guess > 0.0 else 1.0) * first_order - gap, 1e-3 * gap)
+        away = gaps[e] - gap
+        part = own[e] * away * away
+        variance += part
+        skew += part * away
+    first_order = math.sqrt(variance / (2.0 * epsilon))  # y of a narrow ball: F is V/2y² − 2/3 E(V̄ − V)³/y³ + …
+    y = guess * first_order
+    if guess <= 0.0:
+        y = max(first_order - 2.0 / 3.0 * skew / variance, 0.5 * first_order) if variance > 0.0 else first_order
+    x, left = max(y - gap, 1e-3 * gap), 0.0
     low, high = _SMALLEST * gap, _LARGEST * gap
     for _ in range(_STEPS):
         excess, slope, logs = _excess(own, gaps, gap, x, nearest, farthest)
         if abs(excess - epsilon) <= _CLOSE * epsilon or x <= _SMALLEST * gap:
+            if slope < 0.0 and x > _SMALLEST * gap:  # the bound's derivative is 1 − e^(F − ε), which is 0 at the root
+                left = 0.5 * (excess - epsilon) * (excess - epsilon) * x / -slope
             break
         if enough > -np.inf:
             bound = mean - (x + gap) * math.expm1(logs - epsilon)
@@ -331,7 +339,7 @@ def largest_mean(
         if step < 0.0 or step >= high or _SMALLEST * gap < step <= low:
             step = math.sqrt(low * high)
         x = max(step, _SMALLEST * gap)
-    bound = min(mean - (x + gap) * math.expm1(logs - epsilon), top)
+    bound = min(mean - (x + gap) * math.expm1(logs - epsilon) - left, top)
     return min(bound, at_top), bound, (x + gap) / first_order if first_order > 0.0 else 0.0
 
 

@@ -10,24 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compilation import compiled, internal, lean
+from matrixrl.compilation import compiled, lean
 from matrixrl.core.compiled.backup import choose, maximum, minimum
 from matrixrl.core.compiled.kl_ball import (
-    EPSILON,
-    EXTRAS,
     FIRSTS,
     LASTS,
-    SHARES,
-    STATES,
-    TOP_EPSILON,
     fill_table,
     gather,
-    largest_mean,
     largest_mean_of,
 )
 from matrixrl.core.compiled.pruned import fill_pruned_plan
 
-__all__ = ["bounded_mean", "dirichlet_excess", "fill_plan", "policy_values"]
+__all__ = ["dirichlet_excess", "fill_plan", "log_gamma", "policy_values"]
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
@@ -143,32 +137,6 @@ def fill_plan(
                 values[b, h, end_state] = end_values[h]
 
 
-@internal
-def bounded_mean(law: Any, r: int, g: int, values: Any, sign: float, top: float, gaps: Any) -> float:
-    """Return the largest (sign 1) or smallest (sign -1) mean of values (S,) by the law of a group of replica r.
-
-    `top` is the largest entry of sign·values, and `gaps` room for the entries of the group.
-    """
-    bound, _, _ = largest_mean(
-        law[FIRSTS][r, g],
-        law[LASTS][r, g],
-        law[SHARES],
-        law[STATES],
-        law[EXTRAS],
-        law[STATES],
-        values,
-        np.empty((3, 0)),
-        sign,
-        top,
-        law[EPSILON][r, g],
-        law[TOP_EPSILON][r, g],
-        0.0,
-        -np.inf,
-        gaps,
-    )
-    return float(sign * bound)
-
-
 @compiled
 def policy_values(
     sign: float,
@@ -216,34 +184,45 @@ def policy_values(
 
 
 @lean
-def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors: Any) -> float:
+def log_gamma(twice: float, log_gammas: Any) -> float:
+    """Return ln Γ(x) of a whole or half number x > 0, given as 2x, from a table of them where it is long enough."""
+    place = np.int64(twice)
+    if place < len(log_gammas) and place == twice:
+        return float(log_gammas[place])
+    return math.lgamma(0.5 * twice)
+
+
+@lean
+def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors: Any, log_gammas: Any) -> float:
     """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as that of `core.likelihood.radii` does for all.
 
     `priors` (n, k₀, 4) keeps the numbers of `_support_prior` that were computed; the last one is 1 if they were.
+    `log_gammas` (n,) has ln Γ(i/2) at i; it may be empty.
     """
     n, total = 0.0, 0.0
     for e in range(first, last):
         n += times[e]
     for e in range(first, last):
-        total += times[e] * math.log(times[e] / n) - math.lgamma(times[e] + 0.5) + _HALF_LOG_PI
+        total += times[e] * math.log(times[e] / n) - log_gamma(2.0 * times[e] + 1.0, log_gammas) + _HALF_LOG_PI
     k0, known = last - first, int(n)
     if known >= priors.shape[0] or k0 >= priors.shape[1]:
-        constant, largest, log_sums = _support_prior(n, k0, n_outcomes)
+        constant, largest, log_sums = _support_prior(n, k0, n_outcomes, log_gammas)
         return float(total - constant - largest - log_sums)
     prior = priors[known, k0]
     if prior[3] == 0.0:
-        prior[0], prior[1], prior[2] = _support_prior(n, k0, n_outcomes)
+        prior[0], prior[1], prior[2] = _support_prior(n, k0, n_outcomes, log_gammas)
         prior[3] = 1.0
     return float(total - prior[0] - prior[1] - prior[2])
 
 
 @lean
-def _support_prior(n: float, k0: int, n_outcomes: int) -> tuple[float, float, float]:
+def _support_prior(n: float, k0: int, n_outcomes: int, log_gammas: Any) -> tuple[float, float, float]:
     """Return three numbers whose sum is `core.likelihood.log_support_prior` of n observations of k₀ outcomes."""
     # Σ_{k>=k₀} of the terms of log_support_prior: two steps of k are a ratio of polynomials, so two sums are followed.
     largest, sums = -np.inf, 0.0
     for k in range(k0, min(k0 + 2, n_outcomes + 1)):
-        log_term = math.lgamma(k + 1.0) - math.lgamma(k - k0 + 1.0) + math.lgamma(0.5 * k) - math.lgamma(n + 0.5 * k)
+        log_term = log_gamma(2.0 * k + 2.0, log_gammas) - log_gamma(2.0 * (k - k0) + 2.0, log_gammas)
+        log_term += log_gamma(float(k), log_gammas) - log_gamma(2.0 * n + k, log_gammas)
         log_term -= math.log(k * (k + 1.0))
         term, part, j, scale = 1.0, 1.0, float(k), 0.0
         while j + 2.0 <= n_outcomes and (term > 1e-17 * part or j < 2.0 * k0):
@@ -257,5 +236,6 @@ def _support_prior(n: float, k0: int, n_outcomes: int) -> tuple[float, float, fl
             sums, largest = sums * math.exp(largest - log_part) + 1.0, log_part
         else:
             sums += math.exp(log_part - largest)
-    constant = math.lgamma(n_outcomes - k0 + 1.0) - math.lgamma(n_outcomes + 1.0) + math.log1p(1.0 / n_outcomes)
+    constant = log_gamma(2.0 * (n_outcomes - k0) + 2.0, log_gammas) - log_gamma(2.0 * n_outcomes + 2.0, log_gammas)
+    constant += math.log1p(1.0 / n_outcomes)
     return constant, largest, math.log(sums)

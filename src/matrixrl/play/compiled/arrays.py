@@ -91,7 +91,8 @@ class KLBalls(NamedTuple):
     log_optimal: float  # ln(events/δ) of β₁; infinite if it is not used
     log_rewards: float  # ln(events/δ) of rewards; infinite if they are known
     tuned: bool  # Whether the radii of the agent and of ties leave out δ and the number of events
-    priors: Any  # (n, k₀, 4) Parts of `dirichlet_excess` that were computed before
+    priors: Any  # (n, k₀, 4) Parts of `dirichlet_excess` that were computed before, by this replica or another
+    log_gammas: Any  # (n,) ln Γ(i/2) at i
     upper: Any  # (levels, B, P) Radius ε of upper bounds
     lower: Any  # (B, P) Radius ε of lower bounds of certificates; (B, 0) if there are none
     joint: Any  # (levels, B, P) Radius ε of the joint law of reward and next state

@@ -107,11 +107,12 @@ def _refresh_kl(data: Any, law: Any, joint: Any, kl: Any, b: int, pair: int, n_s
     if joint.firsts.shape[1] > 0:
         for e in range(joint.firsts[b, pair], joint.lasts[b, pair]):
             joint.shares[e] = joint.times[e] / n
-    gain = _HALF_LOG_PI + math.lgamma(n + 1.0) - math.lgamma(n + 0.5)
+    gain = _HALF_LOG_PI
+    gain += likelihood.log_gamma(2.0 * n + 2.0, kl.log_gammas) - likelihood.log_gamma(2.0 * n + 1.0, kl.log_gammas)
     bet_gain, excess = _bet_gain(n, gain), 0.0
     if not kl.tuned or kl.levels[-1] == PROVEN:
         first, last = law.firsts[b, pair], law.lasts[b, pair]
-        excess = likelihood.dirichlet_excess(first, last, law.times, n_states, kl.priors)
+        excess = likelihood.dirichlet_excess(first, last, law.times, n_states, kl.priors, kl.log_gammas)
     for m in range(len(kl.levels)):
         level = kl.levels[m]
         scale = kl.scales[level]
@@ -228,15 +229,39 @@ def upper_values(world: Any, data: Any, law: Any, kl: Any, b: int, policy: Any, 
     likelihood.policy_values(1.0, lists, groups, kl.most[-1], b, *ends, policy, ceiling, values)
 
 
+@lean
+def _extreme_mean(
+    law: Any, kl: Any, b: int, pair: int, values: Any, sign: float, top: float, room: Any, no_table: Any
+) -> float:
+    """Return the largest mean of sign·V by the law of a pair at the proven radius; `top` is the largest sign·V."""
+    bound, _, _ = largest_mean(
+        law.firsts[b, pair],
+        law.lasts[b, pair],
+        law.shares,
+        law.states,
+        law.extras,
+        law.states,
+        values,
+        no_table,
+        sign,
+        top,
+        kl.lower[b, pair],
+        kl.no_top[b, pair],
+        0.0,
+        -np.inf,
+        room,
+    )
+    return float(bound)
+
+
 @merged
-def width_of(data: Any, law: Any, kl: Any, b: int, pair: int, following: Any) -> float:
+def width_of(data: Any, law: Any, kl: Any, b: int, pair: int, following: Any) -> float:  # noqa: ARG001
     """Return the distance of the bounds on r + P V of a pair at the proven radius, V the values (S,) that follow."""
     width = kl.most[-1, b, pair] - kl.least[b, pair]
     if len(following) > 0:
-        lists = _law(law, kl.lower, kl.no_top, np.zeros((len(data.visits), 1)))
-        gaps = np.empty(law.lasts[b, pair] - law.firsts[b, pair])
-        width += likelihood.bounded_mean(lists, b, pair, following, 1.0, backup.maximum(following), gaps)
-        width -= likelihood.bounded_mean(lists, b, pair, following, -1.0, -backup.minimum(following), gaps)
+        room, no_table = np.empty(law.lasts[b, pair] - law.firsts[b, pair]), np.empty((3, 0))
+        width += _extreme_mean(law, kl, b, pair, following, 1.0, backup.maximum(following), room, no_table)
+        width += _extreme_mean(law, kl, b, pair, following, -1.0, -backup.minimum(following), room, no_table)
     return float(width)
 
 

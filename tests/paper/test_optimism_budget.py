@@ -14,6 +14,7 @@ from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, Pla
 from matrixrl.core.backup import Frame, pessimistic_values, upper_policy_values
 from matrixrl.play import Simulation
 from matrixrl.problems import Problem, tabular
+from matrixrl.records import Steps
 from tolerances import ALGEBRA, EXACT, SOLVER
 
 ALPHA = 0.2  # so small that both plans are played
@@ -141,14 +142,33 @@ def test_charges_and_widths_are_those_of_an_independent_count(growth):
         assert bool(plan.is_tuned[0]) == expected
         kinds.add(bool(expected))
         steps = mdp.rollout(rng.random((1, mdp.draws_per_episode)), lambda h, s, p=plan: algorithm.act(p, h, s))
-        charged += float(lack @ mdp.task.start) if expected else 0.0
-        earned += recount.width(plan.values[0], steps, kept)
+        charge = float(lack @ mdp.task.start) if expected else 0.0
+        width = recount.width(plan.values[0], steps, kept)
+        charged += charge
+        earned += min(width, charge / alpha) if expected else width
         algorithm.update(steps, plan)
         recount.learn(steps)
         assert algorithm.budget.charged[0] == pytest.approx(charged, abs=SOLVER)
         assert algorithm.budget.earned[0] == pytest.approx(earned, abs=SOLVER)
     assert kinds == {True, False}
     assert n_plans == 30 if growth == 0.0 else n_plans < 50
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_an_episode_of_the_tuned_plan_earns_what_pays_for_itself_and_no_more_than_its_widths(alpha, is_declared):
+    """One replica for each of: widths that are less than lack / α, lacks that are, a lack of 0, and optimism."""
+    frame, n = Frame(3, 2, 2), 4
+    budget = OptimismBudget(alpha, frame, np.array([0.25, 0.75]) if is_declared else None, n, keeps_plans=False)
+    lack, widths = alpha * np.array([[9.0, 9.0], [0.5, 1.5], [0.0, 0.0], [0.0, 0.0]]), np.full((n, 3), 2.0)
+    tables = np.zeros((n, 3, 2), dtype=int), np.zeros((n, 4, 2)), np.zeros(n, dtype=int)
+    plan = BudgetPlan(*tables, np.array([True, True, True, False]), lack, np.ones(n, dtype=int))
+    budget._widths_of = lambda *_: widths
+    zeros = np.zeros((n, 3), dtype=int)
+    budget.settle(plan, Steps.of(zeros, zeros, np.zeros((n, 3)), zeros), None)
+    most = 1.25 if is_declared else 0.5  # (0.25 · 0.5 + 0.75 · 1.5), or that of the first state
+    assert budget.earned.tolist() == pytest.approx([2.0 + 2.0 + 1.0, most, 0.0, 5.0])
+    assert budget.charged.tolist() == pytest.approx([9.0 * alpha, most * alpha, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("alpha", [0.05, ALPHA, 1.0])
@@ -158,7 +178,9 @@ def test_what_is_charged_never_exceeds_the_budget(alpha, options):
     horizon = agent.problem.task.horizon
     assert (rows[:, 0] <= alpha * (rows[:, 1] + horizon) + EXACT).all()
     assert agent.bound().gaps == pytest.approx(rows[-1, 0])
-    assert (np.diff(rows[:, 1]) >= 0.0).all()
+    charges, credits = np.diff(rows, axis=0).T
+    assert (credits >= 0.0).all()
+    assert (alpha * credits <= charges + EXACT)[charges > 0.0].all()
 
 
 @pytest.mark.parametrize("known_reward", [True, False])
@@ -213,7 +235,8 @@ def test_what_a_tuned_policy_may_lose_is_its_lack_and_its_surplus():
 def test_widths_are_within_what_the_regret_bound_sums_up(seed):
     """ω <= min(H, H√(2β_D/n)) at every visit, n the visits before the episode: the terms that 9.5 adds up."""
     mdp = tabular(n_states=3, n_actions=2, horizon=4, seed=seed).mdp
-    algorithm = UCMatrixRL(preset="budget").start(Problem.of(mdp), [seed])
+    # Optimistic episodes, as those of the tuned plan earn less.
+    algorithm = UCMatrixRL(preset="budget", optimism_budget=1e-9).start(Problem.of(mdp), [seed])
     recount, rng, allowed = Recount(mdp), np.random.default_rng(seed), 0.0
     for _ in range(80):
         plan = algorithm.plan()
@@ -365,6 +388,7 @@ def test_it_earns_as_the_tuned_plan_on_riverswim_with_a_proof():
 
 CASES = {
     "known": {},
+    "half": {"optimism_budget": 0.5},
     "learned": {"known_reward": False},
     "rare": {"switch_growth": 0.5},
     "wide": {"exploration": 2.0},

@@ -205,6 +205,27 @@ def test_compiled_bounds_on_any_policy_are_those_of_numpy(known_reward):
                 assert n < 160 or len(np.unique(found[0])) > 20
 
 
+@pytest.mark.parametrize("known_reward", [True, False])
+def test_widths_of_steps_are_those_of_whole_stages(known_reward):
+    """For pairs with data and without, some of them twice, each with its own values."""
+    mdp = tabular(n_states=6, n_actions=3, n_successors=3, horizon=8, seed=1).mdp
+    algorithm = UCMatrixRL(preset="budget", known_reward=known_reward).start(Problem.of(mdp), [0, 1])
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        plan = algorithm.plan()
+        draws = rng.random((2, mdp.draws_per_episode))
+        algorithm.update(mdp.rollout(draws, lambda h, s, p=plan: algorithm.act(p, h, s)))
+    bounds, values = algorithm._charging_bounds(), 8.0 * rng.random((60, 6))
+    replicas, actions, states = np.sort(rng.integers(2, size=60)), rng.integers(3, size=60), rng.integers(6, size=60)
+    expected = []
+    for v, *pair in zip(values, replicas, actions, states, strict=True):
+        ends = [bounds.any_q(np.stack([v, v]), sign=sign)[tuple(pair)] for sign in (1.0, -1.0)]
+        expected.append(ends[0] - ends[1])
+    found = bounds.step_widths(values, replicas, actions, states)
+    np.testing.assert_allclose(found, expected, atol=ALGEBRA)
+    assert len(np.unique(np.round(found - np.ptp(values, axis=1), 6))) > 5
+
+
 def test_what_a_tuned_policy_may_lose_is_its_lack_and_its_surplus():
     """V_opt − V^τ is at most the lack and the mean surplus along the policy, with bounds of a generic search."""
     mdp = make("river-swim", n_states=4, horizon=8).unwrapped.mdp

@@ -173,6 +173,19 @@ class ValueBounds(ABC):
         """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
         return self
 
+    def step_widths(
+        self,
+        values: FloatArray,  # noqa: ARG002
+        replicas: IntArray,  # noqa: ARG002
+        actions: IntArray,  # noqa: ARG002
+        states: IntArray,  # noqa: ARG002
+    ) -> FloatArray | None:
+        """Return U − L, the distance of the bounds of `any_q`, at n pairs, each with its own values (n, S): (n,).
+
+        None if the class has no faster way than `any_q`.
+        """
+        return None
+
     def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
         """Return bounds on Q* from bounds (B, S) on V* of the next stage, or from None at the last stage.
 

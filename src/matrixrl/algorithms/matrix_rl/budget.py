@@ -189,9 +189,15 @@ def observed_widths(
 ) -> FloatArray:
     """Return U − L, the bounds on r + P V of the next stage, at the wanted (B, k) of the played pairs: (B, k)."""
     replica, stage = np.nonzero(wanted)
+    of_steps, found = (steps.actions[replica, stage], steps.states[replica, stage]), np.zeros(wanted.shape)
+    after = frame.discount * np.where(stage[:, None] < frame.horizon - 1, values[replica, stage + 1], 0.0)
+    widths = bounds.step_widths(after, replica, *of_steps)
+    if widths is not None:
+        found[replica, stage] = widths
+        return found
     pairs = np.zeros((len(values), frame.n_actions, frame.n_states), dtype=np.bool_)
-    pairs[replica, steps.actions[replica, stage], steps.states[replica, stage]] = True
-    used, rows, found = bounds.restricted(pairs), np.arange(len(values)), np.zeros(wanted.shape)
+    pairs[replica, *of_steps] = True
+    used, rows = bounds.restricted(pairs), np.arange(len(values))
     for h in np.unique(stage).tolist():
         here = rows, steps.actions[:, h], steps.states[:, h]
         following = None if h == frame.horizon - 1 else frame.discount * values[:, h + 1]

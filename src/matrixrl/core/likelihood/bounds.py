@@ -120,6 +120,27 @@ class LikelihoodBounds(ValueBounds):
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
         return self._means(self.seen, self.psi.project(values), self.lower, sign)[:, self.groups]
 
+    def step_widths(
+        self, values: FloatArray, replicas: IntArray, actions: IntArray, states: IntArray
+    ) -> FloatArray | None:
+        if self.successors is not None:
+            return None
+        rows, ids = replicas * self.n_groups + self.groups[actions, states], self.seen.ids
+        known = np.flatnonzero(np.isin(rows, ids))
+        places = np.searchsorted(ids, rows[known])
+        seen, following = self.seen.repeated(places, known), self.psi.project(values)
+        entries, radii = following[known[seen.places], seen.outcomes], self.lower[places]
+        most, least = following.max(axis=1), following.min(axis=1)
+        width = most - least
+        highest, lowest = (
+            extreme_means(seen, entries, end[known], radii, s) for end, s in ((most, 1.0), (least, -1.0))
+        )
+        width[known] = highest - lowest
+        shape = self.n_replicas, *self.groups.shape
+        upper, lower = (np.broadcast_to(one, shape)[replicas, actions, states] for one in (self.most, self.least))
+        widths: FloatArray = width + (upper - lower)
+        return widths
+
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
         """Return the same bounds with the laws of some pairs (B, A, S) alone."""
         replicas, actions, states = np.nonzero(pairs)

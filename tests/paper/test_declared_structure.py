@@ -140,8 +140,8 @@ class TestDeterministic:
     def test_what_the_budget_earns_is_below_its_bound(self):
         for seed in range(5):
             agent = MatrixRL(certain(seed), seed=seed, deterministic=True)
-            agent.learn(60, policy=np.random.default_rng(seed).integers(A, size=(H, S)))
-            assert 0.0 < agent._algorithm.budget.earned[0] <= H * H * S * A
+            agent.learn(60)
+            assert 0.0 <= agent._algorithm.budget.earned[0] <= H * H * S * A
             assert agent._algorithm.budget.charged[0] <= agent._algorithm.budget.limit[0]
 
     @pytest.mark.parametrize("options", [{}, {"known_reward": False}, {"preset": "optimistic"}, {"certify": True}])

@@ -1,8 +1,8 @@
-"""Regret and processor time of the default, an optimism budget of α = 1, beside pure optimism and the tuned plan.
+"""Regret and processor time of the default, an optimism budget of α = 1.25, beside pure optimism and the tuned plan.
 
-python benchmarks/optimism_budget.py [problem ...] [--seeds 16] [--first-seed 100] [--learn-rewards] [--alphas 0.3 1 2]
+python benchmarks/optimism_budget.py [problem ...] [--seeds 16] [--first-seed 100] [--learn-rewards] [--alphas 1 1.5 2]
 
-With `--alphas` the budget is played for each of them: so α was chosen, on seeds from 0 on. With `--coverage` 400 runs
+With `--alphas` the budget is played for each of them: so α was chosen, on seeds up to 99. With `--coverage` 400 runs
 of the default at δ = 0.5 are certified in every episode, on two small problems, and the share of runs is printed in
 which any plan was not optimistic or any certificate was wrong, at any time.
 """

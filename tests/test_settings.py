@@ -159,7 +159,7 @@ def test_sets_and_radii_are_names_or_objects():
 
 def test_presets_of_the_library():
     assert MatrixRLSettings.resolve({}) == MatrixRLSettings.resolve({"preset": "budget"})
-    assert (MatrixRLSettings.resolve({}).optimism_budget, MatrixRLSettings.resolve({}).switch_growth) == (1.0, 0.1)
+    assert (MatrixRLSettings.resolve({}).optimism_budget, MatrixRLSettings.resolve({}).switch_growth) == (1.25, 0.1)
     assert MatrixRLSettings.resolve({}).set == "tightest"
     tuned = MatrixRLSettings.resolve({"preset": "tuned"})
     assert (tuned.set, tuned.exploration) == ("tightest", 0.3)

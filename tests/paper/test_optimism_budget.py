@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from scipy.optimize import minimize_scalar
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds, solve
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.budget import BudgetPlan, OptimismBudget, PlanChoice
-from matrixrl.core.backup import Frame, pessimistic_values, upper_policy_values
+from matrixrl.core.backup import Frame, ValueBounds, pessimistic_values, upper_policy_values
 from matrixrl.play import Simulation
 from matrixrl.problems import Problem, tabular
+from matrixrl.records import Steps
 from tolerances import ALGEBRA, EXACT, SOLVER
 
 ALPHA = 0.2  # so small that both plans are played
@@ -141,14 +143,33 @@ def test_charges_and_widths_are_those_of_an_independent_count(growth):
         assert bool(plan.is_tuned[0]) == expected
         kinds.add(bool(expected))
         steps = mdp.rollout(rng.random((1, mdp.draws_per_episode)), lambda h, s, p=plan: algorithm.act(p, h, s))
-        charged += float(lack @ mdp.task.start) if expected else 0.0
-        earned += recount.width(plan.values[0], steps, kept)
+        charge = float(lack @ mdp.task.start) if expected else 0.0
+        width = recount.width(plan.values[0], steps, kept)
+        charged += charge
+        earned += min(width, charge / alpha) if expected else width
         algorithm.update(steps, plan)
         recount.learn(steps)
         assert algorithm.budget.charged[0] == pytest.approx(charged, abs=SOLVER)
         assert algorithm.budget.earned[0] == pytest.approx(earned, abs=SOLVER)
     assert kinds == {True, False}
     assert n_plans == 30 if growth == 0.0 else n_plans < 50
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_an_episode_of_the_tuned_plan_earns_what_pays_for_itself_and_no_more_than_its_widths(alpha, is_declared):
+    """One replica for each of: widths that are less than lack / α, lacks that are, a lack of 0, and optimism."""
+    frame, n = Frame(3, 2, 2), 4
+    budget = OptimismBudget(alpha, frame, np.array([0.25, 0.75]) if is_declared else None, n, keeps_plans=False)
+    lack, widths = alpha * np.array([[9.0, 9.0], [0.5, 1.5], [0.0, 0.0], [0.0, 0.0]]), np.full((n, 3), 2.0)
+    tables = np.zeros((n, 3, 2), dtype=int), np.zeros((n, 4, 2)), np.zeros(n, dtype=int)
+    plan = BudgetPlan(*tables, np.array([True, True, True, False]), lack, np.ones(n, dtype=int))
+    budget._widths_of = lambda *_: widths
+    zeros = np.zeros((n, 3), dtype=int)
+    budget.settle(plan, Steps.of(zeros, zeros, np.zeros((n, 3)), zeros), None)
+    most = 1.25 if is_declared else 0.5  # (0.25 · 0.5 + 0.75 · 1.5), or that of the first state
+    assert budget.earned.tolist() == pytest.approx([2.0 + 2.0 + 1.0, most, 0.0, 5.0])
+    assert budget.charged.tolist() == pytest.approx([9.0 * alpha, most * alpha, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("alpha", [0.05, ALPHA, 1.0])
@@ -158,7 +179,9 @@ def test_what_is_charged_never_exceeds_the_budget(alpha, options):
     horizon = agent.problem.task.horizon
     assert (rows[:, 0] <= alpha * (rows[:, 1] + horizon) + EXACT).all()
     assert agent.bound().gaps == pytest.approx(rows[-1, 0])
-    assert (np.diff(rows[:, 1]) >= 0.0).all()
+    charges, credits = np.diff(rows, axis=0).T
+    assert (credits >= 0.0).all()
+    assert (alpha * credits <= charges + EXACT)[charges > 0.0].all()
 
 
 @pytest.mark.parametrize("known_reward", [True, False])
@@ -180,6 +203,24 @@ def test_compiled_bounds_on_any_policy_are_those_of_numpy(known_reward):
             ):
                 np.testing.assert_allclose(found[1], found[0], atol=ALGEBRA)
                 assert n < 160 or len(np.unique(found[0])) > 20
+
+
+@pytest.mark.parametrize("known_reward", [True, False])
+def test_widths_of_steps_are_those_of_whole_stages(known_reward):
+    """For pairs with data and without, some of them twice, at any stages."""
+    mdp = tabular(n_states=6, n_actions=3, n_successors=3, horizon=8, seed=1).mdp
+    algorithm = UCMatrixRL(preset="budget", known_reward=known_reward).start(Problem.of(mdp), [0, 1])
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        plan = algorithm.plan()
+        draws = rng.random((2, mdp.draws_per_episode))
+        algorithm.update(mdp.rollout(draws, lambda h, s, p=plan: algorithm.act(p, h, s)))
+    bounds, values = algorithm._charging_bounds(), 8.0 * rng.random((2, 9, 6))
+    at = tuple(rng.integers(n, size=60) for n in (2, 8, 3, 6))
+    expected = ValueBounds.widths(bounds, values, algorithm.frame, at)
+    found = bounds.widths(values, algorithm.frame, at)
+    np.testing.assert_allclose(found, expected, atol=ALGEBRA)
+    assert len(np.unique(np.round(found - np.ptp(values[at[0], at[1] + 1], axis=1), 6))) > 5
 
 
 def test_what_a_tuned_policy_may_lose_is_its_lack_and_its_surplus():
@@ -216,7 +257,7 @@ def test_widths_are_within_what_the_regret_bound_sums_up(seed):
     algorithm = UCMatrixRL(preset="budget").start(Problem.of(mdp), [seed])
     recount, rng, allowed = Recount(mdp), np.random.default_rng(seed), 0.0
     for _ in range(80):
-        plan = algorithm.plan()
+        plan = replace(algorithm.plan(), is_tuned=np.array([False]))  # which may earn all of its widths
         steps = mdp.rollout(rng.random((1, mdp.draws_per_episode)), lambda h, s, p=plan: algorithm.act(p, h, s))
         for state, action in zip(steps.states[0], steps.actions[0], strict=True):
             seen = recount.counts[state, action].sum() > 0
@@ -365,6 +406,7 @@ def test_it_earns_as_the_tuned_plan_on_riverswim_with_a_proof():
 
 CASES = {
     "known": {},
+    "half": {"optimism_budget": 0.5},
     "learned": {"known_reward": False},
     "rare": {"switch_growth": 0.5},
     "wide": {"exploration": 2.0},

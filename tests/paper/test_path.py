@@ -156,12 +156,13 @@ def test_compiled_arrays_grow_with_the_states_seen():
 def test_what_played_values_fall_and_what_is_charged(preset):
     # The surplus of what was played is what is left of V_h − r − P V_{h+1} after drops and gaps, so that regret is the
     # sum of three parts; the drops of all episodes are parts of what the values of the visited states fall in all.
+    alpha = {"optimism_budget": 0.05} if preset == "budget" else {}
     mdp = world(4, n=40, horizon=5)  # so large that many states were not backed up for some time
-    algorithm, rng = started(mdp, preset=preset), np.random.default_rng(5)
+    algorithm, rng = started(mdp, preset=preset, **alpha), np.random.default_rng(5)
     table, frame = algorithm.tables[0], algorithm.frame
     law, reward, all_states = mdp.transitions.law(), mdp.task.reward, np.arange(mdp.n_states)
-    drops = charged = surplus = expected = 0.0
-    visited, first_values = {}, {}
+    drops = charged = earned = surplus = expected = 0.0
+    visited, first_values, kinds = {}, {}, set()
     for _ in range(200):
         plan, before = (
             algorithm.plan(),
@@ -169,7 +170,7 @@ def test_what_played_values_fall_and_what_is_charged(preset):
         )
         steps = mdp.rollout(rng.random((1, mdp.draws_per_episode)), lambda h, s, plan=plan: algorithm.act(plan, h, s))
         states, actions = steps.states[0], steps.actions[0]
-        fell = {}
+        fell, before_it = {}, charged
         for h, (s, a) in enumerate(zip(states, actions, strict=True)):
             q = table.q(np.array([s]), np.array([h]))[0]
             lowered = min(before[h, s], q.max())
@@ -182,6 +183,10 @@ def test_what_played_values_fall_and_what_is_charged(preset):
             assert left <= fell[h, s] + gap + (q[a] - reward[s, a] - law[s, a] @ before[h + 1]) + CLOSE
             first_values.setdefault((h, s), before[h, s])
             visited[h, s] = True
+        widths = table.widths(states, actions).sum()
+        most = (charged - before_it) / 0.05
+        earned += min(widths, most) if plan.is_tuned[0] else widths
+        kinds.add((bool(plan.is_tuned[0]), bool(widths < most)))
         algorithm.update(steps, plan)
         for (h, s), drop in fell.items():
             assert before[h, s] - table.at(np.array([s]), h)[0] >= drop - CLOSE
@@ -193,6 +198,8 @@ def test_what_played_values_fall_and_what_is_charged(preset):
     assert expected <= drops + charged + surplus + CLOSE
     assert table.charged == pytest.approx(charged, abs=1e-7)
     assert (charged > 0.1) == (preset == "budget")
+    assert table.earned == pytest.approx(earned if preset == "budget" else 0.0, abs=1e-7)
+    assert preset != "budget" or {(True, True), (True, False), (False, False)} == kinds
 
 
 def test_widths_of_the_budget_are_those_of_a_sweep():

@@ -154,7 +154,7 @@ class PathTable:
         radii: Radii of the pairs.
         rewards: Function of states (k,) that returns their unit rewards (k, A).
         best: Largest unit reward of each state, or of all states in one number.
-        has_budget: Whether the table has tuned values too, and the accounts of an optimism budget.
+        alpha: α of the optimism budget; with 0 the table has no tuned values and no accounts of it.
 
     Attributes:
         ceilings: (H+1,) What can still be earned at each stage by any state, γ^0 + γ^1 + … times the largest reward.
@@ -163,7 +163,7 @@ class PathTable:
         values: (H+1, capacity) Upper values of the states seen, by their numbers.
         tuned: (H+1, capacity) Values of the tuned plan, which may rise and are no bounds; (H+1, 0) without a budget.
         charged: Λ: Σ of the gaps of the tuned episodes that were learned from.
-        earned: Ω: Σ of the widths of the bounds at the pairs that were played.
+        earned: Ω: Σ of the widths of the bounds at the pairs that were played; of a tuned episode at most its gaps / α.
         n_episodes: Number of episodes that were learned from.
     """
 
@@ -174,10 +174,10 @@ class PathTable:
         rewards: Callable[[IntArray], FloatArray],
         best: BestRewards,
         *,
-        has_budget: bool = False,
+        alpha: float = 0.0,
     ) -> None:
-        self.frame, self._radii, self._rewards_of, self._has_budget = frame, radii, rewards, has_budget
-        self._best = best
+        self.frame, self._radii, self._rewards_of, self._alpha = frame, radii, rewards, alpha
+        self._best, self._has_budget = best, alpha > 0.0
         self.ceilings: FloatArray = np.append(best.most * frame.lefts(), 0.0)
         self.forget()
 
@@ -355,8 +355,10 @@ class PathTable:
         stages = np.arange(len(states))
         if self._has_budget:
             weights = self.frame.discount**stages
-            self.earned += float(weights @ self.widths(states, actions))
-            self.charged += float(weights @ self.gaps(states, actions)) if is_tuned else 0.0
+            widths = float(weights @ self.widths(states, actions))
+            charge = float(weights @ self.gaps(states, actions)) if is_tuned else 0.0
+            self.charged += charge
+            self.earned += min(widths, charge / self._alpha) if is_tuned else widths
         best = self.q(states, stages).max(axis=1, initial=-np.inf)
         # A state may be met before its next states: number both in the order of the steps.
         slots = self._see(np.stack([states, next_states], axis=1).ravel()).reshape(-1, 2)

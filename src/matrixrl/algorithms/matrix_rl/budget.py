@@ -67,7 +67,8 @@ class OptimismBudget:
     """The rule that chooses between the optimistic plan and the tuned one, once an episode, for B replicas.
 
     The tuned plan is played while Λ + lack <= α (Ω + H): Λ is what the tuned plans so far lacked in optimism, and Ω is
-    the sum of the widths of the bounds at the pairs that were played, both in unit reward.
+    what episodes earned, both in unit reward. An episode earns the widths of the bounds at the pairs that it played,
+    and one of the tuned plan no more than pays for itself, its lack / α.
 
     Args:
         alpha: α.
@@ -121,15 +122,17 @@ class OptimismBudget:
         return BudgetPlan(policy, plan.values, plan.empty, is_tuned, lack, plan.made)
 
     def settle(self, plan: BudgetPlan, steps: Steps, bounds: Callable[[], ValueBounds]) -> None:
-        """Charge an episode, and add the widths at the pairs that it played to Ω, before it is learned from.
+        """Charge an episode, and add what it earns to Ω, before it is learned from.
 
         `bounds` returns the bounds that follow from the data at hand; it is called if some width is not known.
         """
-        self.charged = self.charged + (lack_at(plan, steps) if self._start is None else plan.lack @ self._start)
+        charge = lack_at(plan, steps) if self._start is None else plan.lack @ self._start
+        self.charged = self.charged + charge
         taken, frame = steps.taken, self._frame
         weights = frame.discount ** np.arange(taken.shape[1])
         found = np.clip(self._widths_of(plan, steps, bounds), 0.0, frame.lefts()[: taken.shape[1]])
-        self.earned = self.earned + np.where(taken, weights * found, 0.0).sum(axis=1)
+        widths = np.where(taken, weights * found, 0.0).sum(axis=1)
+        self.earned = self.earned + np.where(plan.is_tuned, np.minimum(widths, charge / self.alpha), widths)
         if self._start is None:
             self.first_states = self.first_states.copy()
             self.first_states[np.arange(len(plan.lack)), steps.states[:, 0]] = True

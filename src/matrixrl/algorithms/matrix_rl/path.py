@@ -239,10 +239,8 @@ class PathMatrixRL(Algorithm):
             self._unit_rewards(task.reward.max(axis=1) if is_sorted else task.reward.max(keepdims=True)[0])
         )
         radii = PathRadii(self.confidence)
-        has_budget = self.settings.optimism_budget > 0.0
-        self._tables = [
-            PathTable(self.frame, radii, self._rewards_at, self.best, has_budget=has_budget) for _ in self.seeds
-        ]
+        alpha = self.settings.optimism_budget
+        self._tables = [PathTable(self.frame, radii, self._rewards_at, self.best, alpha=alpha) for _ in self.seeds]
         self._rewards = GivenRewards(self.problem, self.n_replicas, delta=self.claims.delta, known_reward=True)
 
     @property

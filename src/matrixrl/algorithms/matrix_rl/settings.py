@@ -41,7 +41,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "set": TIGHTEST,
         "radius": "block",
         "exploration": 1.0,
-        "optimism_budget": 1.0,
+        "optimism_budget": 1.25,
         "switch_growth": 0.1,
     },
     "optimistic": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
@@ -138,7 +138,7 @@ class MatrixRLSettings(Settings):
         "α: play the tuned plan while what it lacks in optimism is at most α times the widths of the bounds that were "
         "observed; the proven bound on regret grows by the factor 1 + α, or 1 + 2α for balls. 0 always plays the "
         "optimistic plan, as sampled columns do.",
-        real(high=1e6, remedy="1 is the value of preset='budget'; 0 plays the optimistic plan alone."),
+        real(high=1e6, remedy="1.25 is the value of preset='budget'; 0 plays the optimistic plan alone."),
     )
     incumbent: Any = setting(
         None,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matrixrl.compilation import loop_array
-from matrixrl.core.backup import ValueBounds
+from matrixrl.core.backup import Frame, ValueBounds
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
 from matrixrl.features import OneHotPsi, Psi
@@ -119,6 +119,27 @@ class LikelihoodBounds(ValueBounds):
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
         return self._means(self.seen, self.psi.project(values), self.lower, sign)[:, self.groups]
+
+    def widths(self, values: FloatArray, frame: Frame, at: tuple[IntArray, IntArray, IntArray, IntArray]) -> FloatArray:
+        if self.successors is not None:
+            return ValueBounds.widths(self, values, frame, at)
+        replicas, stages, actions, states = at
+        later = np.where(stages < frame.horizon - 1, frame.discount, 0.0)[:, None]
+        rows, ids = replicas * self.n_groups + self.groups[actions, states], self.seen.ids
+        known = np.flatnonzero(np.isin(rows, ids))
+        places = np.searchsorted(ids, rows[known])
+        seen, following = self.seen.repeated(places, known), self.psi.project(later * values[replicas, stages + 1])
+        entries, radii = following[known[seen.places], seen.outcomes], self.lower[places]
+        most, least = following.max(axis=1), following.min(axis=1)
+        width = most - least
+        highest, lowest = (
+            extreme_means(seen, entries, end[known], radii, s) for end, s in ((most, 1.0), (least, -1.0))
+        )
+        width[known] = highest - lowest
+        shape = self.n_replicas, *self.groups.shape
+        upper, lower = (np.broadcast_to(one, shape)[replicas, actions, states] for one in (self.most, self.least))
+        widths: FloatArray = width + (upper - lower)
+        return widths
 
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
         """Return the same bounds with the laws of some pairs (B, A, S) alone."""

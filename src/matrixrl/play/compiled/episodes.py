@@ -159,11 +159,13 @@ def _settle(
     states: Any,
     actions: Any,
 ) -> None:
-    """Charge the episode of replica b and add its widths to Ω, as `OptimismBudget.settle` does."""
-    horizon, n_states = len(actions), len(world.start)
+    """Charge the episode of replica b and add what it earns to Ω, as `OptimismBudget.settle` does."""
+    horizon, n_states, most = len(actions), len(world.start), np.inf
     if budget.is_tuned[b]:
         mean = np.dot(budget.lack[b], world.start)
-        budget.charged[b] += mean if budget.declares_start else budget.lack[b, states[0]]
+        charge = mean if budget.declares_start else budget.lack[b, states[0]]
+        budget.charged[b] += charge
+        most = charge / budget.alpha
     if not budget.declares_start:
         budget.first_states[b, states[0]] = True
     total, weight, keeps, is_fresh = 0.0, 1.0, budget.widths.shape[1] > 0, False
@@ -182,7 +184,7 @@ def _settle(
                     budget.widths[b, h, pair], budget.turns[b, h, pair] = width, budget.turn[b]
             total += weight * min(max(width, 0.0), budget.lefts[h])
         weight *= world.discount
-    budget.earned[b] += total
+    budget.earned[b] += min(total, most)
 
 
 @compiled

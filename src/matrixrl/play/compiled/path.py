@@ -403,6 +403,7 @@ def play_on_path(
             else:
                 upper += start.weights[k] * _initial_value(world, start, path, np.int64(VALUES), start.states[k], 0)
         played.upper[b, i] = upper
+        charged, paid_for = path.accounts[0], path.accounts[1]
         states[0] = _invert(world.start_cdf, 0, n_states, uniforms[i, 0])
         numbers[0] = _see(world, start, path, kl, states[0])
         for h in range(horizon):
@@ -419,6 +420,8 @@ def play_on_path(
             low, high = np.int64(world.lists[pair]), np.int64(world.lists[pair + 1])
             states[h + 1] = world.following[_invert(world.cdf, low, high, uniforms[i, h + 1])]
             numbers[h + 1] = _see(world, start, path, kl, states[h + 1])
+        if pays:  # an episode of the tuned plan earns no more than pays for itself
+            path.accounts[1] = min(path.accounts[1], paid_for + (path.accounts[0] - charged) / start.alpha)
         earned, length, weight, n_chosen = 0.0, 0, 1.0, 0
         path.sizes[1] += 1
         for h in range(horizon):

@@ -46,7 +46,7 @@ def test_where_the_law_is_not_known_it_is_assumed():
     task = WORLD.mdp.task
     agent = MatrixRL(Task(task.reward, 3, start=task.start), phi=blind(WORLD.mdp), seed=0)
     assert agent.guarantee
-    assert "P(s'|s,a) = φᵀM*ψ(s')" in agent.assumptions
+    assert "the pairs of a group, those with one feature φ, share their transition probabilities" in agent.assumptions
 
 
 @pytest.mark.parametrize("name", WORLDS)

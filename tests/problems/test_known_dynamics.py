@@ -275,9 +275,11 @@ def clipped(stock, order, demand):
     return shop_step(stock, min(order, 5 - stock), demand)
 
 
-def test_laws_that_only_forbidden_pairs_use_are_named():
-    """A table with a row for each law that is numbered, one of which no allowed pair uses."""
+def test_laws_that_only_forbidden_pairs_use_have_their_row():
+    """A table has a row for each law that is numbered, one of which no allowed pair uses."""
     allowed = np.array([[True, False], [True, False]])
     made = {"outcomes": 2, "n_states": 2, "n_actions": 2, "horizon": 2, "allowed": allowed, "laws": [[0, 1], [0, 1]]}
-    with pytest.raises(InvalidInput, match="law must have 1 rows, as allowed pairs use laws 0 … 0; got 2"):
-        KnownDynamics(lambda _s, _a, w: (w, 0.0), law=[[0.5, 0.5], [1.0, 0.0]], **made)
+    known = KnownDynamics(lambda _s, _a, w: (w, 0.0), law=[[0.5, 0.5], [1.0, 0.0]], **made)
+    assert MatrixRL(known, seed=0).learn(2).returns.tolist() == [0.0, 0.0]
+    with pytest.raises(InvalidInput, match="law must"):
+        KnownDynamics(lambda _s, _a, w: (w, 0.0), law=[[0.5, 0.5]], **made)

@@ -467,9 +467,6 @@ def _law_table(given: Any, dynamics: OutcomeTables) -> FloatArray:
         given = [called(number) for number in range(n_laws)]
     elif n_laws == 1 and _table("law", given, remedy).ndim == 1:
         given = [given]
-    if np.ndim(given) == 2 and len(given) > n_laws:
-        rule = f"must have {n_laws} rows, as allowed pairs use laws 0 … {n_laws - 1}"
-        fail("law", rule, len(given), "Leave out the laws that no allowed pair uses.")
     return distributions("law", shaped("law", given, (n_laws, dynamics.n_outcomes), remedy=remedy))
 
 

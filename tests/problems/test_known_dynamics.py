@@ -146,7 +146,7 @@ BAD = {
     "hidden state": (counting(), {}, "must depend on state, action and outcome alone"),
     "chance": (lambda s, _a, _w: (s, np.random.default_rng().random()), {}, "must depend on state"),
     "a range that is too small": (shop_step, {"reward_range": (0.0, 5.0)}, "reward_range must contain every reward"),
-    "one law of two": (shop_step, {"law": [LAW, LAW]}, "law must have 1 rows"),
+    "one law of two": (shop_step, {"law": [LAW, LAW]}, "law must have shape"),
     "no distribution": (shop_step, {"law": 2.0 * LAW}, "law"),
     "laws of another shape": (shop_step, {"laws": np.zeros((2, 2), dtype=int)}, "laws must have shape"),
     "laws that are no numbers": (shop_step, {"laws": lambda _s, _a: "rain"}, "laws must be whole numbers"),

@@ -116,6 +116,11 @@ def test_numbers_change_while_the_page_is_open(tmp_path, browser):
         shown = client.certificate()
         assert float(text(page, "#upper")) == pytest.approx(shown["upper"], abs=5e-4)
         assert float(text(page, "#gap")) == pytest.approx(shown["gap"], abs=5e-4)
+        number, words = text(page, "#estimate").removeprefix("estimated ").split(", ")
+        assert float(number) == pytest.approx(shown["estimate"], abs=5e-4)
+        assert words == "which is no bound"
+        left = float(text(page, "#chance").split("; ")[1].split(" %")[0])
+        assert left == pytest.approx(100.0 * shown["share_left"], abs=5e-4)
         assert watched.errors == []
         assert all(address.startswith((url, "data:")) for address in watched.requests)
 

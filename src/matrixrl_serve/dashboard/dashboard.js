@@ -184,7 +184,10 @@ function drawPlan() {
   at("gap").textContent = figure(shown.gap);
   at("learned").textContent = `from ${plural(plan.episodes, "episode")}`;
   const chance = proven ? `proven, with probability ${percent(1 - shown.delta)}` : "estimated, not proven";
-  at("chance").textContent = shown.start ? `${chance}; start: ${shown.start}` : chance;
+  const left = shown.share_left == null ? "" : `; ${percent(shown.share_left)} of what is possible is left`;
+  const start = shown.start ? `; start: ${shown.start}` : "";
+  at("chance").textContent = `${chance}${left}${start}`;
+  at("estimate").textContent = shown.estimate == null ? "" : `estimated ${figure(shown.estimate)}, which is no bound`;
   at("stage").max = String(plan.horizon);
   at("stage-label").hidden = plan.horizon === 1;
   at("differences-panel").hidden = plan.incumbent === null;

@@ -104,6 +104,7 @@ class Recommender:
             upper = max(found.upper if known else upper, by)
             self._by = by
         own = certificate | {"lower": lower, "gap": certificate["upper"] - lower, "basis": "model"}
+        own |= {"estimate": None, "share_left": None}  # those of the newest policy
         return Recommendation(self._proven, own, compared | {"lower": by, "upper": upper})
 
     def to_plain(self) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def test_a_damaged_log_is_refused_at_the_start(tmp_path):
             )
     for path in (tmp_path / "checkpoints").iterdir():
         path.unlink()
-    with pytest.raises(StoreError, match="another result"):
+    with pytest.raises(StoreError, match="event 2 was changed"):
         Service(None, tmp_path)
 
 

@@ -257,7 +257,7 @@ def largest_mean(
     Returns:
         The bound, the bound without the radius at the top, and the y that it was found at, in units of √(Var V/2ε).
     """
-    if first == last:
+    if first == last or epsilon == np.inf:  # no data, or no radius on this side
         return top, top, 0.0
     own = shares[first:last]  # with an offset, the loops would have to check the sign of positions
     count = len(own)

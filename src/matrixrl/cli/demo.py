@@ -1,4 +1,4 @@
-"""The command ``matrixrl demo``: a shop, for whoever decides, and RiverSwim, for researchers."""
+"""The command ``matrixrl demo``: a shop, for people who decide, and RiverSwim, for researchers."""
 
 from __future__ import annotations
 

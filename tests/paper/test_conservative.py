@@ -421,3 +421,8 @@ def test_bad_input_is_one_clear_error(given, name):
 def test_agents_without_an_incumbent_have_no_loss_bound():
     with pytest.raises(ProtocolError, match="incumbent"):
         MatrixRL(bet()).loss_bound()
+
+
+def test_a_restart_would_forget_what_may_have_been_lost():
+    with pytest.raises(InvalidInput, match="incumbent must be left out with drift='restart'"):
+        MatrixRL("river-swim", incumbent=np.zeros(6, dtype=int), loss_budget=1.0, drift="restart")

@@ -317,3 +317,22 @@ class TestRefusals:
         with pytest.raises(ProtocolError, match=words):
             certificate().save(tmp_path / "c.json")
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form", ["reward tables", "censored outcomes"])
+def test_what_the_file_cannot_say_is_refused(form, tmp_path):
+    """The checker would take learned parts of rewards for rewards, and cells of outcomes for outcomes."""
+    reward = np.array([[0.0, 0.1], [1.0, 0.0]])
+    laws = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0], [0.5, 0.5]]])
+    if form == "reward tables":
+        mdp = matrixrl.FiniteMDP(laws, reward, horizon=3, reward_range=(reward - 0.1, reward + 0.4))
+        agent = matrixrl.MatrixRL(mdp, known_reward=False, seed=0)
+    else:
+        options = {"outcomes": 3, "n_states": 3, "n_actions": 1, "horizon": 3, "start": 2, "law": [0.3, 0.3, 0.4]}
+        known = matrixrl.KnownDynamics(lambda s, _a, w: (max(s - w, 0), min(s, w)), censored=True, **options)
+        agent = matrixrl.MatrixRL(known, seed=0)
+    agent.learn(5)
+    assert agent.guarantee
+    with pytest.raises(matrixrl.ProtocolError, match="no place in the file"):
+        agent.certificate().save(tmp_path / "certificate.json")
+    assert not any(tmp_path.iterdir())
